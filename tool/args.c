@@ -3,6 +3,8 @@
  */
 #include "tool/args.h"
 
+#include "common/number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,12 +161,7 @@ static int fail_parse(parser *parser, const char *fault, const char *subject)
 /* Plain digits. Returns 0 if the text is no number, or one above `most`. */
 static int read_number(const char *text, uint64_t most, uint64_t *number)
 {
-    const char *digit = text;
-    for (*number = 0; *digit >= '0' && *digit <= '9'; digit++)
-        if (__builtin_mul_overflow(*number, 10, number) ||
-            __builtin_add_overflow(*number, (uint64_t)(*digit - '0'), number))
-            return 0;
-    return digit != text && *digit == '\0' && *number <= most;
+    return lmc_read_number(&text, NULL, number) && *text == '\0' && *number <= most;
 }
 
 int cli_read_step(const char *text, uint64_t *step)
@@ -253,7 +250,7 @@ static int apply_option(parser *parser, const cli_option *option, const char *va
         break;
     case CLI_OPT_LAST:
     case CLI_OPT_EVERY:
-        if (!read_number(value, UINT64_MAX, count) || *count == 0)
+        if (!read_number(value, UINT64_MAX - 1, count) || *count == 0)
             fault = "a number above 0 is expected, not";
         break;
     case CLI_OPT_RM: args->seen &= ~CLI_OPT_KEEP; break; /* the last one counts */

@@ -5,6 +5,7 @@
 #ifndef LMC_TOOL_CLI_H
 #define LMC_TOOL_CLI_H
 
+#include "common/text.h"
 #include "tool/args.h"
 
 /* exit statuses */
@@ -73,21 +74,17 @@ extern int cli_ends_by_sigpipe;
 
 /* ---- names, paths and shapes on a terminal and in JSON (shown.c) ----
  *
- * Names come from untrusted files: all of them are printed through these functions. */
+ * Names come from untrusted files: all of them are printed through these functions and lmc_text_escape(). */
 
-/* Copies `src` for display. Control and direction characters, quotes, backslashes and bytes that are no UTF-8 are
- * escaped. What does not fit is replaced by "...". dst has `capacity` (at least 4) bytes and gets a NUL. */
-void cli_escape(char *dst, size_t capacity, const char *src, size_t src_nbytes);
-
-/* The same for a string with a NUL at its end. Returns dst. */
+/* lmc_text_escape() for a string with a NUL at its end. Returns dst. */
 const char *cli_shown(char *dst, size_t capacity, const char *src);
 
 /* Writes the shape as "[2,3]". What does not fit `capacity` (at least 8) ends in "...]", and so does a shape that is
  * NULL for want of memory. */
 void cli_show_shape(const lmc_st_tensor *tensor, char *shown, size_t capacity);
 
-/* Prints a JSON string with its quotes. Characters that cli_escape() escapes become \u escapes; a byte that is no UTF-8
- * (only paths have such) becomes U+FFFD. */
+/* Prints a JSON string with its quotes. Characters that lmc_text_escape() escapes become \u escapes; a byte that is no
+ * UTF-8 (only paths have such) becomes U+FFFD. */
 void cli_json_string(const char *text, size_t nbytes);
 
 /* The same for a string with a NUL at its end; null for NULL. */

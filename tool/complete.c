@@ -71,8 +71,8 @@ static void offer_options(const line *line)
 static char *expand_home(const char *path)
 {
     const char *const home = getenv("HOME");
-    return path[0] == '~' && path[1] == '/' && home ? cli_path_join(home, path + 2, "")
-                                                    : cli_path_join(path, "", "");
+    return path[0] == '~' && path[1] == '/' && home ? lmc_path_join(&lmc_memory_default, home, path + 2, "")
+                                                    : lmc_path_join(&lmc_memory_default, path, "", "");
 }
 
 /* What an operand or a value is called in the help texts says what may stand there. */

@@ -69,7 +69,7 @@ static void show_file(void *user, const char *path, lmc_st_event event, uint64_t
     static const char *const events[] = {"converted", "restored", "verified", "copied", "kept"};
     cli_job *const job = user;
     char shown[160];
-    job->plain_count += !cli_is_archive_name(path);
+    job->plain_count += !lmc_is_archive_name(path);
     if ((job->args->seen & CLI_OPT_VERBOSE) == 0)
         return;
     cli_progress_clear(&job->progress);
@@ -149,7 +149,7 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     const char *fault = NULL;
     char *out_path = NULL;
     char shown[160];
-    if ((args->seen & CLI_OPT_RM) != 0 && cli_is_directory(in_path) && !cli_is_own_directory(in_path))
+    if ((args->seen & CLI_OPT_RM) != 0 && lmc_is_directory(in_path) && !cli_is_own_directory(in_path))
         return cli_usage_error(work->name, "--rm needs a directory's own name: no link, \".\" or \"..\"");
     const int base_status = cli_base_check(args, in_path);
     if (base_status != CLI_OK)
@@ -164,7 +164,7 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
             return cli_usage_error(work->name, "%s: %s", cli_shown(shown, sizeof shown, in_path), fault);
         if (out_path && args->output) { /* the default name, in the directory of -o */
             char *const name = out_path;
-            out_path = cli_path_join(args->output, cli_last_component(name), "");
+            out_path = lmc_path_join(&lmc_memory_default, args->output, lmc_last_component(name), "");
             free(name);
         }
     }
@@ -192,7 +192,7 @@ static const char *request_fault(const cli_args *args)
         return "--rm needs files for input and output";
     if (args->operand_count > 1 && (uses_stdout || has_stdin))
         return "standard input and output take one file at a time";
-    if (args->operand_count > 1 && args->output && !cli_is_directory(args->output))
+    if (args->operand_count > 1 && args->output && !lmc_is_directory(args->output))
         return "with several inputs, -o must name an existing directory";
     if (uses_stdout && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
         return "standard output is a terminal: redirect it, or add -f";
@@ -217,7 +217,7 @@ static int find_same_output(const cli_work *work, const cli_args *args, const ch
         if (!names[i] && !fault)
             exit_status = cli_fail_nomem();
         for (int j = 0; j < i && names[i]; j++)
-            if (names[j] && strcmp(cli_last_component(names[i]), cli_last_component(names[j])) == 0)
+            if (names[j] && strcmp(lmc_last_component(names[i]), lmc_last_component(names[j])) == 0)
                 *same = args->operands[i];
     }
     for (int i = 0; i < count; i++)

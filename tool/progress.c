@@ -33,7 +33,7 @@ void cli_progress_start(cli_progress *progress, const cli_args *args, const char
     progress->is_shown = !is_quiet && isatty(STDERR_FILENO);
     progress->has_summary = progress->is_shown || (args->seen & CLI_OPT_VERBOSE) != 0;
     progress->started = now_seconds();
-    cli_escape(progress->label, 25, path + begin, end - begin);
+    lmc_text_escape(progress->label, 25, path + begin, end - begin);
 }
 
 double cli_progress_seconds(const cli_progress *progress)

@@ -10,17 +10,17 @@
 
 #include "tool/removal.h"
 
+#include "common/open_folder.h"
+#include "common/unforeseen.h"
 #include "tool/cli.h"
 #include "tool/tool_path.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PRIVATE_PREFIX ".lmc-kept-"
@@ -51,7 +51,7 @@ struct cli_removal {
 /* path: within the input, "" for the input itself. what: NULL for a change of the input. */
 static int fail_at(cli_removal *removal, const char *path, const char *what, int os_errno)
 {
-    char *const full_path = cli_path_join(removal->path, path, "");
+    char *const full_path = lmc_path_join(&lmc_memory_default, removal->path, path, "");
     const char *const file = full_path ? full_path : removal->path;
     if (what)
         cli_set_os_diag(&removal->diag, file, os_errno, what);
@@ -80,16 +80,11 @@ static void add_to_text(lmc_st_diag *diag, const char *format, const char *name)
 
 /* ---- the state of files ---- */
 
-static int is_same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* 1 if the file has the size and the times that it had. No program can set the time of change. Another name, or one
  * name less, moves it: then `is_renamed`. */
 static int is_same_state(const struct stat *a, const struct stat *b, int is_renamed)
 {
-    return is_same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+    return lmc_is_same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
            (is_renamed ||
             (a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec));
@@ -102,58 +97,52 @@ static int is_unchanged(int folder_fd, const char *name, const struct stat *stat
            is_same_state(state, &found, is_renamed);
 }
 
-/* ---- folders ---- */
-
-static int open_own_folder(int folder_fd, const char *name)
-{
-    return openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
 /* ---- listing a directory ---- */
 
-/* Adds the names in the open folder, and those below it. Closes `fd`. Returns 1, or 0 with the diagnostic set, which
- * says that `what` failed. */
-static int list_folder(cli_removal *removal, list *list, int fd, const char *folder, const char *what)
+/* An open folder that is being listed. */
+typedef struct listing {
+    cli_removal *removal;
+    list *list;
+    int fd;
+    const char *folder; /* its path within the input */
+    const char *what;   /* what fails if this does */
+} listing;
+
+static int list_folder(const listing *listing);
+
+/* Adds a name, and those below it. Returns 0, or -1 with the diagnostic set. */
+static int list_name(void *user, const char *name)
 {
-    DIR *const stream = fdopendir(fd);
-    int is_listed = 1;
-    if (!stream) {
-        const int os_errno = errno;
-        close(fd);
-        return fail_at(removal, folder, what, os_errno);
+    const listing *const outer = user;
+    list *const list = outer->list;
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+        entry *const larger = realloc(list->entries, capacity * sizeof *larger);
+        list->entries = larger ? larger : list->entries;
+        list->capacity = larger ? capacity : list->capacity;
     }
-    while (is_listed) {
-        errno = 0;
-        const struct dirent *const next = readdir(stream);
-        if (!next && errno != 0)
-            is_listed = fail_at(removal, folder, what, errno);
-        if (!next)
-            break;
-        if (strcmp(next->d_name, ".") == 0 || strcmp(next->d_name, "..") == 0)
-            continue;
-        if (list->count == list->capacity) {
-            const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
-            entry *const larger = realloc(list->entries, capacity * sizeof *larger);
-            list->entries = larger ? larger : list->entries;
-            list->capacity = larger ? capacity : list->capacity;
-        }
-        char *const path = list->count < list->capacity ? cli_path_join(folder, next->d_name, "") : NULL;
-        if (!path) {
-            is_listed = fail_at(removal, folder, what, ENOMEM);
-            break;
-        }
-        entry *const entry = &list->entries[list->count++]; /* moves when the list grows */
-        entry->path = path;
-        is_listed = fstatat(dirfd(stream), next->d_name, &entry->state, AT_SYMLINK_NOFOLLOW) == 0 ||
-                    fail_at(removal, path, what, errno);
-        if (is_listed && S_ISDIR(entry->state.st_mode)) {
-            const int inner_fd = open_own_folder(dirfd(stream), next->d_name);
-            is_listed = inner_fd < 0 ? fail_at(removal, path, what, errno)
-                                     : list_folder(removal, list, inner_fd, path, what);
-        }
-    }
-    closedir(stream);
-    return is_listed;
+    char *const path =
+        list->count < list->capacity ? lmc_path_join(&lmc_memory_default, outer->folder, name, "") : NULL;
+    if (!path)
+        return fail_at(outer->removal, outer->folder, outer->what, ENOMEM) - 1;
+    entry *const entry = &list->entries[list->count++]; /* moves when the list grows */
+    entry->path = path;
+    if (fstatat(outer->fd, name, &entry->state, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail_at(outer->removal, path, outer->what, errno) - 1;
+    if (!S_ISDIR(entry->state.st_mode))
+        return 0;
+    const listing inner = {outer->removal, list, lmc_open_own_folder(outer->fd, name), path, outer->what};
+    if (inner.fd < 0)
+        return fail_at(outer->removal, path, outer->what, errno) - 1;
+    const int is_listed = list_folder(&inner);
+    close(inner.fd);
+    return is_listed - 1;
+}
+
+static int list_folder(const listing *listing)
+{
+    const int result = lmc_visit_folder(listing->fd, list_name, (void *)listing);
+    return result > 0 ? fail_at(listing->removal, listing->folder, listing->what, result) : result == 0;
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -163,10 +152,8 @@ static int compare_paths(const void *a, const void *b)
 
 static int list_directory(cli_removal *removal, list *list, int fd, const char *what)
 {
-    const int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (own_fd < 0)
-        return fail_at(removal, "", what, errno);
-    const int is_listed = list_folder(removal, list, own_fd, "", what);
+    const listing listing = {removal, list, fd, "", what};
+    const int is_listed = list_folder(&listing);
     if (is_listed && list->count > 0)
         qsort(list->entries, list->count, sizeof *list->entries, compare_paths);
     return is_listed;
@@ -204,12 +191,8 @@ static int hide(int folder_fd, const char *name, char private_name[PRIVATE_NBYTE
 {
     int os_errno = EEXIST;
     for (int i = 0; i < PRIVATE_TRIES && os_errno == EEXIST; i++) {
-        struct timespec now = {0, 0};
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        const uint64_t place = (uint64_t)(uintptr_t)&now; /* moved by address space randomisation */
-        const uint64_t unforeseen = ((uint64_t)now.tv_nsec << 32) ^ place * 0x9e3779b97f4a7c15u;
         snprintf(private_name, PRIVATE_NBYTES, PRIVATE_PREFIX "%012llx",
-                 (unsigned long long)(unforeseen >> 16));
+                 (unsigned long long)(lmc_unforeseen_u64() >> 16));
         os_errno = rename_to_free_name(folder_fd, name, private_name);
     }
     return os_errno;
@@ -257,7 +240,7 @@ static int check_directory(cli_removal *removal, int root_fd, const list *now)
         if (is->state.st_dev != removal->state.st_dev)
             return fail_os(removal, is->path, EBUSY); /* a mount point */
         const int is_same = S_ISDIR(was->state.st_mode) && S_ISDIR(is->state.st_mode)
-                                ? is_same_file(&was->state, &is->state)
+                                ? lmc_is_same_file(&was->state, &is->state)
                                 : is_same_state(&was->state, &is->state, 0);
         if (!is_same)
             return fail_changed(removal, is->path);
@@ -282,18 +265,8 @@ static int remove_contents(cli_removal *removal, int root_fd)
     int is_done = 1;
     for (size_t i = removal->list.count; i > 0 && is_done; i--) {
         entry *const entry = &removal->list.entries[i - 1];
-        char *name = entry->path;
-        char *slash = NULL;
-        int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        for (; fd >= 0 && (slash = strchr(name, '/')) != NULL; name = slash + 1) {
-            *slash = '\0';
-            const int next_fd = open_own_folder(fd, name);
-            const int os_errno = errno;
-            *slash = '/';
-            close(fd);
-            fd = next_fd;
-            errno = os_errno;
-        }
+        const char *name = NULL;
+        const int fd = lmc_open_folder_of(root_fd, entry->path, &name);
         if (fd < 0)
             is_done = fail_os(removal, entry->path, errno);
         else if (!S_ISDIR(entry->state.st_mode)) /* a file that has several names may have lost one here */
@@ -319,9 +292,9 @@ static int remove_directory(cli_removal *removal, int folder_fd, const char *nam
     const char *const name_now = os_errno == 0 ? private_name : name;
     if (os_errno != 0 && os_errno != EXDEV)
         return fail_os(removal, "", os_errno);
-    const int root_fd = open_own_folder(folder_fd, name_now);
+    const int root_fd = lmc_open_own_folder(folder_fd, name_now);
     int is_done = root_fd >= 0 || fail_os(removal, "", errno);
-    if (is_done && (fstat(root_fd, &found) != 0 || !is_same_file(&removal->state, &found)))
+    if (is_done && (fstat(root_fd, &found) != 0 || !lmc_is_same_file(&removal->state, &found)))
         is_done = fail_changed(removal, "");
     is_done = is_done && list_directory(removal, &now, root_fd, "cannot remove") &&
               check_directory(removal, root_fd, &now) && remove_contents(removal, root_fd);
@@ -338,7 +311,7 @@ int cli_removal_begin(cli_removal **begun, const char *path)
     cli_removal *const removal = calloc(1, sizeof *removal);
     *begun = removal;
     if (removal)
-        removal->path = strndup(path, cli_path_length(path));
+        removal->path = strndup(path, lmc_path_length(path));
     if (!removal || !removal->path)
         return cli_fail_nomem();
     int is_begun = lstat(removal->path, &removal->state) == 0 || fail_at(removal, "", "cannot open", errno);
@@ -354,15 +327,10 @@ int cli_removal_begin(cli_removal **begun, const char *path)
 
 int cli_removal_finish(cli_removal *removal)
 {
-    const char *const name = cli_last_component(removal->path);
-    const size_t length = (size_t)(name - removal->path);
-    char *const folder = length == 0 ? strdup(".") : strndup(removal->path, length);
+    const char *const name = lmc_last_component(removal->path);
+    char *const folder = lmc_directory_of(&lmc_memory_default, removal->path);
     errno = ENOMEM;
-    int folder_fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-#ifdef O_PATH
-    if (folder_fd < 0 && errno == EACCES) /* a folder whose names this user may not list */
-        folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-#endif
+    const int folder_fd = folder ? lmc_open_folder(folder) : -1;
     int is_done = folder_fd >= 0 || fail_os(removal, "", errno);
     free(folder);
     if (is_done) {

@@ -3,6 +3,8 @@
  */
 #include "tool/slice.h"
 
+#include "common/number.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,14 +56,8 @@ static int is_digit(const parser *parser)
 /* Reads digits; numbers that do not fit become the largest one, which exceeds every size. */
 static int read_number(parser *parser, uint64_t *number)
 {
-    if (!is_digit(parser))
-        return fail_slice(parser, "a number is expected at \"%.16s\"", parser->at);
-    *number = 0;
-    for (; is_digit(parser); parser->at++)
-        if (__builtin_mul_overflow(*number, 10, number) ||
-            __builtin_add_overflow(*number, (uint64_t)(*parser->at - '0'), number))
-            *number = UINT64_MAX;
-    return 1;
+    return lmc_read_number(&parser->at, NULL, number) ||
+           fail_slice(parser, "a number is expected at \"%.16s\"", parser->at);
 }
 
 /* ---- one dimension ---- */

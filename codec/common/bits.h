@@ -4,7 +4,7 @@
 #ifndef LMC_CODEC_COMMON_BITS_H
 #define LMC_CODEC_COMMON_BITS_H
 
-#include "codec/common/bytes.h"
+#include "common/bytes.h"
 
 LMC_INLINE unsigned lmc_popcount64(uint64_t x)
 {

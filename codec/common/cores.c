@@ -6,6 +6,7 @@
 
 #include "codec/common/cores.h"
 
+#include "common/number.h"
 #include "lmc.h"
 #include "lmc_experimental.h"
 
@@ -47,21 +48,6 @@ static int read_text(const char *path, size_t path_nbytes, const char *name, cha
     return got >= 0;
 }
 
-/* Reads the number at *text and moves *text behind it. Returns 0 if there is no number, or a very large one. */
-static int read_number(const char **text, uint64_t *number)
-{
-    const char *digit = *text;
-    *number = 0;
-    for (; *digit >= '0' && *digit <= '9'; digit++) {
-        if (*number > UINT32_MAX)
-            return 0;
-        *number = 10 * *number + (uint64_t)(*digit - '0');
-    }
-    const int is_there = digit != *text;
-    *text = digit;
-    return is_there;
-}
-
 /* The quota of the cgroup whose directory is the first `nbytes` bytes of `path`; 0: no limit. Version 2 has one file
  * with "QUOTA PERIOD" or "max PERIOD". Version 1 has two files, and a quota of -1 for no limit. */
 static unsigned read_quota(const char *path, size_t nbytes, int version)
@@ -70,7 +56,7 @@ static unsigned read_quota(const char *path, size_t nbytes, int version)
     const char *at = text;
     uint64_t quota, period;
     if (!read_text(path, nbytes, version == 2 ? "/cpu.max" : "/cpu.cfs_quota_us", text, sizeof text) ||
-        !read_number(&at, &quota))
+        !lmc_read_number(&at, NULL, &quota) || quota == UINT64_MAX)
         return 0;
     if (version == 2) {
         if (*at++ != ' ')
@@ -80,7 +66,7 @@ static unsigned read_quota(const char *path, size_t nbytes, int version)
             return 0;
         at = text;
     }
-    if (!read_number(&at, &period) || period == 0)
+    if (!lmc_read_number(&at, NULL, &period) || period == 0 || period == UINT64_MAX)
         return 0;
     return (unsigned)lmc_min_u64(lmc_div_ceil(quota, period), LMC_THREAD_COUNT_MAX);
 }

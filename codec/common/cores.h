@@ -4,7 +4,7 @@
 #ifndef LMC_CODEC_COMMON_CORES_H
 #define LMC_CODEC_COMMON_CORES_H
 
-#include "codec/common/common.h"
+#include "common/compiler.h"
 
 /* The CPU quota of the process's cgroups in cores, rounded up. 0 if they set no limit, or none can be read.
  * root: the path in front of "/proc/self/cgroup" and "/sys/fs/cgroup", "" outside of tests. */

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/bytes.h"
+
 static void fill_diag(lmc_diag *diag, lmc_status status, uint64_t offset, const char *format,
                       va_list arguments)
 {
@@ -36,9 +38,7 @@ lmc_status lmc_corrupt(lmc_diag *diag, uint64_t offset, const char *format, ...)
 lmc_status lmc_check_apart(const char *what, const void *src, size_t src_nbytes, const void *dst,
                            size_t dst_nbytes, lmc_diag *diag)
 {
-    const uintptr_t read = (uintptr_t)src, written = (uintptr_t)dst;
-    if (src_nbytes == 0 || dst_nbytes == 0 ||
-        (read < written ? written - read >= src_nbytes : read - written >= dst_nbytes))
+    if (!lmc_bytes_overlap(src, src_nbytes, dst, dst_nbytes))
         return LMC_OK;
     return lmc_fail(diag, LMC_ERR_ARG, 0, "the destination overlaps %s", what);
 }

@@ -4,16 +4,8 @@
 #ifndef LMC_CODEC_COMMON_DIAG_H
 #define LMC_CODEC_COMMON_DIAG_H
 
-#include "codec/common/common.h"
-#include "lmc.h"
-
-/* Returns from the calling function unless `call` gives LMC_OK. Only where nothing has to be released. */
-#define LMC_TRY(call)                             \
-    do {                                          \
-        const lmc_status lmc_try_status = (call); \
-        if (lmc_try_status != LMC_OK)             \
-            return lmc_try_status;                \
-    } while (0)
+#include "common/compiler.h"
+#include "common/try.h"
 
 /* Fills *diag, unless it is NULL, and returns status. offset: in the input of the public call, as far as the stage
  * knows it. A caller that knows more adds its own part with lmc_diag_shift(). */

@@ -1,8 +1,8 @@
 /* dtype.c - the one table of element types; the guess of the dtype of content that nothing describes. */
 #include "codec/common/dtype.h"
 
-#include "codec/common/common.h"
 #include "codec/common/entropy.h"
+#include "common/compiler.h"
 #include "lmc_experimental.h"
 
 typedef struct dtype_row {

@@ -5,7 +5,7 @@
 #ifndef LMC_CODEC_COMMON_ENTROPY_H
 #define LMC_CODEC_COMMON_ENTROPY_H
 
-#include "codec/common/common.h"
+#include "common/compiler.h"
 
 /* How far lmc_log2() and lmc_entropy() may be off. */
 #define LMC_LOG2_ERROR_MAX 1e-7

@@ -3,22 +3,10 @@
 #include "codec/frame/ctx.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
-#include "codec/common/checked.h"
+#include "common/allocator.h"
+#include "common/checked.h"
 #include "lmc_experimental.h"
-
-static void *default_allocate(void *user, size_t nbytes)
-{
-    (void)user;
-    return malloc(nbytes);
-}
-
-static void default_release(void *user, void *pointer)
-{
-    (void)user;
-    free(pointer);
-}
 
 void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes)
 {
@@ -76,12 +64,11 @@ void lmc_release(const lmc_allocator *allocator, void *pointer)
 
 lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx)
 {
-    static const lmc_allocator standard = {default_allocate, default_release, NULL};
     if (!ctx)
         return LMC_ERR_ARG;
     *ctx = NULL;
     if (!allocator)
-        allocator = &standard;
+        allocator = &lmc_memory_default;
     if (!allocator->allocate || !allocator->release)
         return LMC_ERR_ARG;
     lmc_ctx *const made = lmc_allocate(allocator, sizeof *made);

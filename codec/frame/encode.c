@@ -1,10 +1,10 @@
 /* encode.c - encodes whole frames: blocks on one thread or several, each placed where the blocks before it end. */
 #include <pthread.h>
 
-#include "codec/common/checked.h"
 #include "codec/delta/delta.h"
 #include "codec/frame/encode.h"
 #include "codec/plain/block.h"
+#include "common/checked.h"
 
 /* Content that is copied between two looks at the caller's cancel flag. memcpy() writes so much past the caches. */
 #define COPY_NBYTES ((size_t)256 << 20)

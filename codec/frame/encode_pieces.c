@@ -1,11 +1,11 @@
 /* encode_pieces.c - makes plans and encodes single blocks: the encoding pieces of the public interface. */
 #include "codec/frame/encode.h"
 
-#include "codec/common/abi.h"
 #include "codec/common/dtype.h"
 #include "codec/delta/delta.h"
 #include "codec/delta/delta_plan.h"
 #include "codec/plain/block.h"
+#include "common/abi.h"
 #include "lmc_experimental.h"
 
 void lmc_params_init_sized(lmc_params *params, size_t struct_size)

@@ -5,9 +5,9 @@
 
 #include "codec/frame/head_tail.h"
 
-#include "codec/common/abi.h"
 #include "codec/common/dtype.h"
 #include "codec/delta/delta.h"
+#include "common/abi.h"
 
 /* ---- head ---- */
 
@@ -202,7 +202,7 @@ lmc_status lmc_frame_read_info(const void *frame, size_t nbytes, lmc_info *info,
  * pieces. */
 static uint64_t hash_entries(const lmc_block_entry *entries, uint64_t entry_count, int of_base)
 {
-    uint64_t hashes[256]; /* hashed as bytes: hosts are little-endian (common.h) */
+    uint64_t hashes[256]; /* hashed as bytes: hosts are little-endian (compiler.h) */
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
     for (uint64_t i = 0; i < entry_count; i += LMC_COUNT(hashes)) {

@@ -5,7 +5,7 @@
 #ifndef LMC_CODEC_PLAIN_NORMAL_LAW_H
 #define LMC_CODEC_PLAIN_NORMAL_LAW_H
 
-#include "codec/common/common.h"
+#include "common/compiler.h"
 
 /* Where the symbols of a split lie on the scale of high parts without a sign. */
 typedef struct lmc_symbol_places {

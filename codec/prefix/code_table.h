@@ -5,9 +5,9 @@
 #ifndef LMC_CODEC_PREFIX_CODE_TABLE_H
 #define LMC_CODEC_PREFIX_CODE_TABLE_H
 
-#include "codec/common/bytes.h"
 #include "codec/common/diag.h"
 #include "codec/kernels/kernels.h"
+#include "common/bytes.h"
 
 /* A code as lengths: which layer codes a symbol, and with how many bits. */
 typedef struct lmc_code_shape {

@@ -38,9 +38,7 @@ static lmc_status read_frame_size(const unsigned char *stored, size_t offset, si
     const lmc_status status = lmc_frame_read_info(stored + offset, nbytes, &info, &diag);
     if (status != LMC_OK)
         return h5_fail_diag("lmc: chunk", &diag, offset);
-    const lmc_status base_status = check_base(&info, offset, base_nbytes);
-    if (base_status != LMC_OK)
-        return base_status;
+    LMC_TRY(check_base(&info, offset, base_nbytes));
     if (info.frame_nbytes_min > nbytes || info.content_nbytes > SIZE_MAX / 2) {
         return h5_fail(LMC_ERR_TRUNCATED,
                        "lmc: chunk: truncated at byte %zu: %zu bytes are too few for %llu of content", offset,
@@ -92,30 +90,23 @@ static lmc_status read_regrouped_size(const unsigned char *stored, size_t stored
     h5_head head;
     size_t total = 0;
     size_t first_nbytes = 0;
-    lmc_status status = h5_head_read(stored, stored_nbytes, &head);
+    LMC_TRY(h5_head_read(stored, stored_nbytes, &head));
     walk w = {&head, stored, stored_nbytes, 0, head.nbytes};
-    for (unsigned i = 0; status == LMC_OK && i < head.frame_count; i++) {
+    for (unsigned i = 0; i < head.frame_count; i++) {
+        const int has_base = head.layout == H5_WIRE_LAYOUT_ROWS && i > 0;
         size_t offset;
         size_t nbytes;
         size_t content_nbytes;
-        status = next_frame(&w, &offset, &nbytes);
-        if (status == LMC_OK) {
-            const int has_base = head.layout == H5_WIRE_LAYOUT_ROWS && i > 0;
-            status =
-                read_frame_size(stored, offset, nbytes, has_base ? first_nbytes : NO_BASE, &content_nbytes);
-        }
-        if (status == LMC_OK) {
-            first_nbytes = i == 0 ? content_nbytes : first_nbytes;
-            status = check_frame_size(&head, i, offset, content_nbytes, first_nbytes);
-        }
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(next_frame(&w, &offset, &nbytes));
+        LMC_TRY(read_frame_size(stored, offset, nbytes, has_base ? first_nbytes : NO_BASE, &content_nbytes));
+        first_nbytes = i == 0 ? content_nbytes : first_nbytes;
+        LMC_TRY(check_frame_size(&head, i, offset, content_nbytes, first_nbytes));
         if (content_nbytes > SIZE_MAX / 2 - total)
             return h5_fail(LMC_ERR_LIMIT, "lmc: chunk: content does not fit the memory of this machine");
         total += content_nbytes;
     }
     *chunk_nbytes = total;
-    return status;
+    return LMC_OK;
 }
 
 static lmc_status read_size(const unsigned char *stored, size_t stored_nbytes, size_t *chunk_nbytes)
@@ -147,16 +138,15 @@ static lmc_status verify_frames(lmc_ctx *ctx, const unsigned char *stored, size_
     h5_head head;
     if (!h5_head_is_there(stored, stored_nbytes))
         return verify_frame(ctx, stored, 0, stored_nbytes);
-    lmc_status status = h5_head_read(stored, stored_nbytes, &head);
+    LMC_TRY(h5_head_read(stored, stored_nbytes, &head));
     walk w = {&head, stored, stored_nbytes, 0, head.nbytes};
-    for (unsigned i = 0; status == LMC_OK && i < head.frame_count; i++) {
+    for (unsigned i = 0; i < head.frame_count; i++) {
         size_t offset;
         size_t nbytes;
-        status = next_frame(&w, &offset, &nbytes);
-        if (status == LMC_OK)
-            status = verify_frame(ctx, stored, offset, nbytes);
+        LMC_TRY(next_frame(&w, &offset, &nbytes));
+        LMC_TRY(verify_frame(ctx, stored, offset, nbytes));
     }
-    return status;
+    return LMC_OK;
 }
 
 lmc_status h5_chunk_size(lmc_ctx *ctx, const unsigned char *stored, size_t stored_nbytes,
@@ -193,35 +183,30 @@ static lmc_status decode_frames(lmc_ctx *ctx, const h5_head *head, const unsigne
     const unsigned char *base = NULL;
     size_t base_nbytes = 0;
     size_t done = 0;
-    lmc_status status = LMC_OK;
-    for (unsigned i = 0; status == LMC_OK && i < head->frame_count; i++) {
+    for (unsigned i = 0; i < head->frame_count; i++) {
         size_t offset;
         size_t nbytes;
         size_t made = 0;
-        status = next_frame(&w, &offset, &nbytes);
-        if (status == LMC_OK) {
-            status = decode_frame(ctx, stored, offset, nbytes, base, base_nbytes, dst + done,
-                                  chunk_nbytes - done, &made);
-        }
+        LMC_TRY(next_frame(&w, &offset, &nbytes));
+        LMC_TRY(decode_frame(ctx, stored, offset, nbytes, base, base_nbytes, dst + done, chunk_nbytes - done,
+                             &made));
         base = dst + done;
         base_nbytes = made;
         done += made;
     }
-    return status;
+    return LMC_OK;
 }
 
 static lmc_status decode_regrouped(lmc_ctx *ctx, const unsigned char *stored, size_t stored_nbytes,
                                    unsigned char *dst, size_t chunk_nbytes)
 {
     h5_head head;
-    lmc_status status = h5_head_read(stored, stored_nbytes, &head);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(h5_head_read(stored, stored_nbytes, &head));
     const int is_in_place = head.layout != H5_WIRE_LAYOUT_COLUMNS && !h5_head_has_records(&head);
     unsigned char *const content = is_in_place ? dst : malloc(chunk_nbytes + 1);
     if (!content)
         return h5_fail(LMC_ERR_NOMEM, "lmc: no memory for %zu bytes", chunk_nbytes);
-    status = decode_frames(ctx, &head, stored, stored_nbytes, content, chunk_nbytes);
+    const lmc_status status = decode_frames(ctx, &head, stored, stored_nbytes, content, chunk_nbytes);
     if (status == LMC_OK && head.swap_nbytes != 0)
         h5_swap_elements(content, chunk_nbytes, head.swap_nbytes, content);
     if (status == LMC_OK && head.layout == H5_WIRE_LAYOUT_COLUMNS)
@@ -266,18 +251,13 @@ lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_n
         ctx = h5_context_get(1);
     if (!ctx)
         return h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
-    lmc_status status = read_size(stored, stored_nbytes, &chunk_nbytes);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(read_size(stored, stored_nbytes, &chunk_nbytes));
     if (dst_capacity < chunk_nbytes) {
         return h5_fail(LMC_ERR_DST_SMALL, "lmc: a chunk of %zu bytes does not fit %zu", chunk_nbytes,
                        dst_capacity);
     }
-    status = h5_check_apart(stored, stored_nbytes, dst, chunk_nbytes);
-    if (status != LMC_OK)
-        return status;
-    status = h5_chunk_decode(ctx, stored, stored_nbytes, dst ? dst : &nothing, chunk_nbytes);
-    if (status == LMC_OK)
-        *dst_nbytes = chunk_nbytes;
-    return status;
+    LMC_TRY(h5_check_apart(stored, stored_nbytes, dst, chunk_nbytes));
+    LMC_TRY(h5_chunk_decode(ctx, stored, stored_nbytes, dst ? dst : &nothing, chunk_nbytes));
+    *dst_nbytes = chunk_nbytes;
+    return LMC_OK;
 }

@@ -147,11 +147,8 @@ static lmc_status encode_regrouped(const h5_job *job, const h5_head *head, const
         if (used > job->dst_capacity || frame_bound(nbytes, &bound) != LMC_OK ||
             bound > job->dst_capacity - used)
             return LMC_OK;
-        const lmc_status status =
-            encode_frame(job, content, src, nbytes, is_rows && j > 0 ? src - count : NULL, job->dst + used,
-                         job->dst_capacity - used, &made);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(encode_frame(job, content, src, nbytes, is_rows && j > 0 ? src - count : NULL,
+                             job->dst + used, job->dst_capacity - used, &made));
         frame_nbytes[j] = (uint32_t)made;
         used += made;
     }
@@ -172,10 +169,9 @@ static lmc_status encode_alone(const h5_job *job, const h5_form *form, const uns
         uint32_t frame_nbytes[H5_WIRE_WIDTH_MAX];
         if (form->head.layout != H5_WIRE_LAYOUT_COLUMNS)
             content = content_of(form, elements, job->chunk_nbytes);
-        const lmc_status status =
-            encode_regrouped(job, &form->head, &content, elements, frame_nbytes, dst_nbytes);
-        if (status != LMC_OK || *dst_nbytes > 0)
-            return status;
+        LMC_TRY(encode_regrouped(job, &form->head, &content, elements, frame_nbytes, dst_nbytes));
+        if (*dst_nbytes > 0)
+            return LMC_OK;
     }
     content = form->is_regrouped ? bytes_content : content_of(form, job->chunk, job->chunk_nbytes);
     return encode_frame(job, &content, job->chunk, job->chunk_nbytes, NULL, job->dst, job->dst_capacity,
@@ -280,19 +276,13 @@ lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t valu
         *dst_nbytes = 0;
     if (!dst || !dst_nbytes || (!values && value_count > 0) || (!chunk && chunk_nbytes > 0))
         return h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
-    lmc_status status = h5_params_read(values, value_count, &params);
-    if (status != LMC_OK)
-        return status;
-    status = lmc_h5_encode_bound(chunk_nbytes, &bound);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(h5_params_read(values, value_count, &params));
+    LMC_TRY(lmc_h5_encode_bound(chunk_nbytes, &bound));
     if (dst_capacity < bound) {
         return h5_fail(LMC_ERR_DST_SMALL, "lmc: encoding a chunk of %zu bytes asks for %zu bytes of room",
                        chunk_nbytes, bound);
     }
-    status = h5_check_apart(chunk, chunk_nbytes, dst, bound);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(h5_check_apart(chunk, chunk_nbytes, dst, bound));
     if (!ctx)
         ctx = h5_context_get(1);
     if (!ctx)

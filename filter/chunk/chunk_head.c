@@ -6,23 +6,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "common/bytes.h"
 #include "filter/chunk/error.h"
-
-/* ---- little-endian integers ---- */
-
-static uint64_t load(const unsigned char *src, unsigned nbytes)
-{
-    uint64_t value = 0;
-    for (unsigned i = nbytes; i-- > 0;)
-        value = value << 8 | src[i];
-    return value;
-}
-
-static void store(unsigned char *dst, uint64_t value, unsigned nbytes)
-{
-    for (unsigned i = 0; i < nbytes; i++)
-        dst[i] = (unsigned char)(value >> 8 * i);
-}
 
 /* ---- fields ---- */
 
@@ -48,7 +33,7 @@ int h5_head_has_records(const h5_head *head)
 
 int h5_head_is_there(const unsigned char *stored, size_t stored_nbytes)
 {
-    return stored_nbytes >= 4 && load(stored, 4) == H5_WIRE_MAGIC;
+    return stored_nbytes >= 4 && lmc_load_n(stored, 4) == H5_WIRE_MAGIC;
 }
 
 void h5_head_complete(h5_head *head)
@@ -63,19 +48,19 @@ void h5_head_complete(h5_head *head)
 void h5_head_write(const h5_head *head, const uint32_t *frame_nbytes, unsigned char *dst)
 {
     const size_t before_check = head->nbytes - H5_WIRE_CHECK_NBYTES;
-    store(dst, H5_WIRE_MAGIC, 4);
+    lmc_store_n(dst, H5_WIRE_MAGIC, 4);
     dst[VERSION_OFFSET] = H5_WIRE_VERSION;
     dst[LAYOUT_OFFSET] = (unsigned char)head->layout;
     dst[SWAP_OFFSET] = (unsigned char)head->swap_nbytes;
     dst[RESERVED_OFFSET] = 0;
-    store(dst + WIDTH_OFFSET, head->width, 2);
+    lmc_store_n(dst + WIDTH_OFFSET, head->width, 2);
     if (head->layout == H5_WIRE_LAYOUT_ROWS)
-        store(dst + ROW_COUNT_OFFSET, head->row_count, H5_WIRE_ROW_COUNT_NBYTES);
+        lmc_store_n(dst + ROW_COUNT_OFFSET, head->row_count, H5_WIRE_ROW_COUNT_NBYTES);
     for (unsigned i = 0; i + 1 < head->frame_count; i++) {
-        store(dst + sizes_offset(head) + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)i, frame_nbytes[i],
-              H5_WIRE_FRAME_SIZE_NBYTES);
+        lmc_store_n(dst + sizes_offset(head) + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)i, frame_nbytes[i],
+                    H5_WIRE_FRAME_SIZE_NBYTES);
     }
-    store(dst + before_check, XXH3_64bits(dst, before_check), H5_WIRE_CHECK_NBYTES);
+    lmc_store_n(dst + before_check, XXH3_64bits(dst, before_check), H5_WIRE_CHECK_NBYTES);
 }
 
 /* The rules that bind the fields to each other. */
@@ -99,7 +84,7 @@ static lmc_status read_row_count(const unsigned char *stored, size_t stored_nbyt
 {
     if (stored_nbytes < ROW_COUNT_OFFSET + H5_WIRE_ROW_COUNT_NBYTES)
         return h5_fail(LMC_ERR_TRUNCATED, "lmc: chunk head: truncated at byte %zu", stored_nbytes);
-    const uint64_t count = load(stored + ROW_COUNT_OFFSET, H5_WIRE_ROW_COUNT_NBYTES);
+    const uint64_t count = lmc_load_n(stored + ROW_COUNT_OFFSET, H5_WIRE_ROW_COUNT_NBYTES);
     if (count < H5_WIRE_ROW_COUNT_MIN || count > H5_WIRE_ROW_COUNT_MAX) {
         return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk head at byte %d: %llu rows", ROW_COUNT_OFFSET,
                        (unsigned long long)count);
@@ -125,19 +110,17 @@ lmc_status h5_head_read(const unsigned char *stored, size_t stored_nbytes, h5_he
     }
     head->layout = stored[LAYOUT_OFFSET];
     head->swap_nbytes = stored[SWAP_OFFSET];
-    head->width = (unsigned)load(stored + WIDTH_OFFSET, 2);
-    lmc_status status = check_fields(head);
-    if (status == LMC_OK && head->layout == H5_WIRE_LAYOUT_ROWS)
-        status = read_row_count(stored, stored_nbytes, head);
-    if (status != LMC_OK)
-        return status;
+    head->width = (unsigned)lmc_load_n(stored + WIDTH_OFFSET, 2);
+    LMC_TRY(check_fields(head));
+    if (head->layout == H5_WIRE_LAYOUT_ROWS)
+        LMC_TRY(read_row_count(stored, stored_nbytes, head));
     h5_head_complete(head);
     if (stored_nbytes < head->nbytes) {
         return h5_fail(LMC_ERR_TRUNCATED, "lmc: chunk head: truncated at byte %zu of %zu", stored_nbytes,
                        head->nbytes);
     }
     const size_t before_check = head->nbytes - H5_WIRE_CHECK_NBYTES;
-    if (load(stored + before_check, H5_WIRE_CHECK_NBYTES) != XXH3_64bits(stored, before_check)) {
+    if (lmc_load_n(stored + before_check, H5_WIRE_CHECK_NBYTES) != XXH3_64bits(stored, before_check)) {
         return h5_fail(LMC_ERR_CHECKSUM, "lmc: chunk head at byte %zu: does not match its checksum",
                        before_check);
     }
@@ -150,6 +133,6 @@ size_t h5_head_frame_nbytes(const h5_head *head, const unsigned char *stored, si
     const size_t left = offset <= stored_nbytes ? stored_nbytes - offset : 0;
     if (i + 1 == head->frame_count)
         return left;
-    return (size_t)load(stored + sizes_offset(head) + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)i,
-                        H5_WIRE_FRAME_SIZE_NBYTES);
+    return (size_t)lmc_load_n(stored + sizes_offset(head) + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)i,
+                              H5_WIRE_FRAME_SIZE_NBYTES);
 }

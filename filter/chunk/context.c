@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/number.h"
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static int has_key;
@@ -34,15 +36,9 @@ lmc_ctx *h5_context_get(unsigned thread_count)
 
 unsigned h5_thread_count(void)
 {
-    const char *const text = getenv("LMC_NUM_THREADS");
-    unsigned count = 0;
-    if (!text || text[0] == '\0')
+    const char *text = getenv("LMC_NUM_THREADS");
+    uint64_t count;
+    if (!text || !lmc_read_number(&text, NULL, &count) || *text != '\0')
         return 1;
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c < '0' || *c > '9')
-            return 1;
-        count = count * 10 + (unsigned)(*c - '0');
-        count = count < LMC_THREAD_COUNT_MAX ? count : LMC_THREAD_COUNT_MAX;
-    }
-    return count;
+    return (unsigned)lmc_min_u64(count, LMC_THREAD_COUNT_MAX);
 }

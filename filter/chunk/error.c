@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/bytes.h"
+
 static _Thread_local char last_error[256];
 
 lmc_status h5_fail(lmc_status status, const char *format, ...)
@@ -36,10 +38,7 @@ lmc_status h5_fail_codec(const char *what, const lmc_ctx *ctx, lmc_status status
 
 lmc_status h5_check_apart(const void *src, size_t src_nbytes, const void *dst, size_t dst_nbytes)
 {
-    const uintptr_t read = (uintptr_t)src;
-    const uintptr_t written = (uintptr_t)dst;
-    if (src_nbytes == 0 || dst_nbytes == 0 ||
-        (read < written ? written - read >= src_nbytes : read - written >= dst_nbytes))
+    if (!lmc_bytes_overlap(src, src_nbytes, dst, dst_nbytes))
         return LMC_OK;
     return h5_fail(LMC_ERR_ARG, "lmc: the destination overlaps the chunk");
 }

@@ -7,8 +7,11 @@
 
 #include <lmc_h5.h>
 
+#include "common/compiler.h"
+#include "common/try.h"
+
 /* Keeps the text (cut to 255 bytes) and returns the status. */
-__attribute__((format(printf, 2, 3))) lmc_status h5_fail(lmc_status status, const char *format, ...);
+lmc_status h5_fail(lmc_status status, const char *format, ...) LMC_PRINTF(2, 3);
 
 /* The same with what the codec's diagnostic says, where its offset counts from `offset` on. */
 lmc_status h5_fail_diag(const char *what, const lmc_diag *diag, uint64_t offset);

@@ -1,16 +1,12 @@
 /* regroup.c - transposes bytes of records, and reverses the bytes of elements. */
 #include "filter/chunk/regroup.h"
 
-#include <stdint.h>
 #include <string.h>
+
+#include "common/compiler.h"
 
 /* Records that are moved at a time, so that they are in the first-level cache: 256 of 64 bytes are 16 KiB. */
 #define TILE_RECORDS 256
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- tiles ----
  * Of n <= TILE_RECORDS records; columns begin `stride` bytes apart. The usual widths go by whole elements and shifts,
@@ -106,7 +102,7 @@ void h5_records_to_columns(const unsigned char *src, size_t nbytes, size_t width
 {
     const size_t count = nbytes / width;
     for (size_t first = 0; first < count; first += TILE_RECORDS) {
-        const size_t n = smaller(TILE_RECORDS, count - first);
+        const size_t n = lmc_min_size(TILE_RECORDS, count - first);
         const unsigned char *const from = src + first * width;
         switch (width) {
         case 2: split_2(from, n, count, dst + first); break;
@@ -122,7 +118,7 @@ void h5_columns_to_records(const unsigned char *src, size_t nbytes, size_t width
 {
     const size_t count = nbytes / width;
     for (size_t first = 0; first < count; first += TILE_RECORDS) {
-        const size_t n = smaller(TILE_RECORDS, count - first);
+        const size_t n = lmc_min_size(TILE_RECORDS, count - first);
         unsigned char *const to = dst + first * width;
         switch (width) {
         case 2: join_2(src + first, n, count, to); break;

@@ -1,4 +1,5 @@
 /* set_local.c - the set_local callback: completes the filter's values when a dataset is created. */
+#include "common/checked.h"
 #include "filter/chunk/error.h"
 #include "filter/chunk/params.h"
 #include "filter/plugin/callbacks.h"
@@ -23,7 +24,7 @@ static uint64_t chunk_nbytes_of(uint64_t type_nbytes, const uint64_t *dimensions
 {
     uint64_t nbytes = type_nbytes;
     for (unsigned i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(nbytes, dimensions[i], &nbytes))
+        if (lmc_multiply_overflows(nbytes, dimensions[i], &nbytes))
             return 0;
     return rank > 0 ? nbytes : 0;
 }

@@ -1,11 +1,11 @@
 /* batch.c - creates, describes and frees batches; their memory and their diagnostic. */
 #include "gpu/host/batch.h"
 
-#include "codec/common/abi.h"
+#include "common/abi.h"
+#include "common/allocator.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- diagnostics ---- */
@@ -42,18 +42,6 @@ const char *lmc_cuda_reason_text(lmc_cuda_reason reason)
 }
 
 /* ---- memory ---- */
-
-static void *allocate_default(void *user, size_t nbytes)
-{
-    (void)user;
-    return malloc(nbytes);
-}
-
-static void release_default(void *user, void *pointer)
-{
-    (void)user;
-    free(pointer);
-}
 
 void *lmc_cuda_allocate(lmc_cuda_batch *batch, size_t nbytes)
 {
@@ -111,8 +99,7 @@ uint64_t lmc_cuda_descriptor_count(const lmc_cuda_batch *batch)
 
 lmc_status lmc_cuda_batch_create(const lmc_allocator *allocator, lmc_cuda_batch **batch)
 {
-    const lmc_allocator chosen =
-        allocator ? *allocator : (lmc_allocator){allocate_default, release_default, NULL};
+    const lmc_allocator chosen = allocator ? *allocator : lmc_memory_default;
     if (!batch)
         return LMC_ERR_ARG;
     *batch = NULL;

@@ -1,6 +1,6 @@
 /* finish.c - reads the outcomes of a batch, decodes the host's blocks, and lists the blocks without right content. */
-#include "codec/common/abi.h"
 #include "codec/common/diag.h"
+#include "common/abi.h"
 #include "gpu/host/prepare.h"
 
 _Static_assert(LMC_CUDA_CORRUPT == (LMC_CUDA_FAILED | LMC_ERR_CORRUPT) &&

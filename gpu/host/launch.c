@@ -1,8 +1,8 @@
 /* launch.c - enqueues the kernels. */
 #include "gpu/host/launch.h"
 
-#include "codec/common/abi.h"
 #include "codec/common/diag.h"
+#include "common/abi.h"
 #include "gpu/host/gpu_kernels.h"
 #include "gpu/host/loaded.h"
 

@@ -1,8 +1,8 @@
 /* loaded.c - chooses the kernels for a device and loads them, once for each context. */
 #include "gpu/host/loaded.h"
 
-#include "codec/common/abi.h"
 #include "codec/common/diag.h"
+#include "common/abi.h"
 #include "gpu/host/gpu_kernels.h"
 
 #include <pthread.h>

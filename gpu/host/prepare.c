@@ -2,8 +2,8 @@
  * blocks. */
 #include "gpu/host/prepare.h"
 
-#include "codec/common/abi.h"
 #include "codec/frame/decode.h"
+#include "common/abi.h"
 #include "gpu/host/plan_descriptor.h"
 
 /* Descriptors of blocks take less than 4 GiB. So thread blocks count them in 32 bits, whatever their steps. */

@@ -3,9 +3,9 @@
  */
 #include "safetensors/archive/archive.h"
 
+#include "common/text.h"
 #include "safetensors/archive/archive_header.h"
 #include "safetensors/archive/table.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/header/header.h"
 
 #include <string.h>

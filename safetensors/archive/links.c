@@ -3,7 +3,7 @@
  */
 #include "safetensors/archive/links.h"
 
-#include "safetensors/common/st_text.h"
+#include "common/text.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  */
 #include "safetensors/base/base_file.h"
 
-#include "safetensors/common/st_text.h"
+#include "common/text.h"
 
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "safetensors/base/folders.h"
 
 #include "safetensors/base/run_list.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/os/dir.h"
 #include "safetensors/os/folder.h"
 

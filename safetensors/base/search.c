@@ -4,9 +4,9 @@
  */
 #include "safetensors/base/search.h"
 
+#include "common/text.h"
 #include "safetensors/base/content.h"
 #include "safetensors/base/folders.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/os/dir.h"
 
 #include <errno.h>

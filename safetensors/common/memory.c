@@ -1,24 +1,9 @@
 /*
- * memory.c - malloc() as an allocator, arrays and buffers that grow.
+ * memory.c - arrays and buffers that grow, from an allocator.
  */
 #include "safetensors/common/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static void *allocate(void *user, size_t nbytes)
-{
-    (void)user;
-    return malloc(nbytes);
-}
-
-static void release(void *user, void *block)
-{
-    (void)user;
-    free(block);
-}
-
-const lmc_allocator lmc_memory_default = {allocate, release, NULL};
 
 void *st_allocate(const lmc_allocator *memory, size_t nbytes)
 {

@@ -6,10 +6,7 @@
 #ifndef LMC_SAFETENSORS_COMMON_MEMORY_H
 #define LMC_SAFETENSORS_COMMON_MEMORY_H
 
-#include "lmc.h"
-
-/* malloc() and free(). */
-extern const lmc_allocator lmc_memory_default;
+#include "common/allocator.h"
 
 /* NULL: out of memory. nbytes 0 gives a block too. */
 void *st_allocate(const lmc_allocator *memory, size_t nbytes);

@@ -1,8 +1,8 @@
 /*
  * st_diag.c - filling the caller's lmc_st_diag.
  */
+#include "common/text.h"
 #include "safetensors/common/st_common.h"
-#include "safetensors/common/st_text.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  */
 #include "safetensors/container/container.h"
 
-#include "safetensors/common/st_text.h"
+#include "common/path.h"
 #include "safetensors/header/json.h"
 
 #include <stdio.h>

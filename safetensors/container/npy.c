@@ -5,6 +5,8 @@
  */
 #include "safetensors/container/npy.h"
 
+#include "common/number.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -74,13 +76,10 @@ static int is_equal(const npy_text *string, const char *word)
 /* A decimal number below 2^63. */
 static int read_number(npy_text *text, uint64_t *number)
 {
-    const unsigned char *const begin = text->at;
-    *number = 0;
-    for (; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++)
-        if (lmc_multiply_overflows(*number, 10, number) ||
-            lmc_add_overflows(*number, *text->at - '0', number))
-            return 0;
-    return text->at > begin && *number <= INT64_MAX;
+    const char *at = (const char *)text->at;
+    const int is_there = lmc_read_number(&at, (const char *)text->end, number);
+    text->at = (const unsigned char *)at;
+    return is_there && *number <= INT64_MAX;
 }
 
 /* A tuple of dimensions and their product. npy: gets as many as it has room for; may be NULL. */
@@ -243,7 +242,7 @@ uint64_t st_npy_header_nbytes(const unsigned char *head, size_t nbytes)
     if (nbytes < ST_NPY_START_NBYTES || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3 ||
         head[7] != 0)
         return 0;
-    return head[6] == 1 ? 10 + (head[8] | (uint64_t)head[9] << 8) : 12 + (uint64_t)lmc_load32(head + 8);
+    return head[6] == 1 ? 10 + (uint64_t)lmc_load16(head + 8) : 12 + (uint64_t)lmc_load32(head + 8);
 }
 
 int st_npy_read_header(const unsigned char *head, size_t nbytes, st_npy *npy)

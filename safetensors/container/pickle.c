@@ -137,9 +137,7 @@ static const unsigned char *take(pickle_reader *reader, uint64_t nbytes)
 static int take_number(pickle_reader *reader, size_t nbytes, uint64_t *number)
 {
     const unsigned char *const bytes = take(reader, nbytes);
-    *number = 0;
-    for (size_t i = nbytes; bytes && i > 0; i--)
-        *number = *number << 8 | bytes[i - 1];
+    *number = bytes ? lmc_load_n(bytes, nbytes) : 0;
     return bytes != NULL;
 }
 
@@ -475,8 +473,7 @@ int st_value_text(const st_pickle *pickle, st_value value, st_string *text)
 static int64_t signed_number(const unsigned char *bytes, size_t nbytes)
 {
     uint64_t number = nbytes > 0 && bytes[nbytes - 1] >= 0x80 ? UINT64_MAX : 0;
-    for (size_t i = nbytes; i > 0; i--)
-        number = number << 8 | bytes[i - 1];
+    memcpy(&number, bytes, nbytes);
     return (int64_t)number;
 }
 
@@ -488,7 +485,7 @@ int st_value_int(const st_pickle *pickle, st_value value, int64_t *number)
     switch (*op) {
     case 'J': *number = signed_number(op + 1, 4); return 1;
     case 'K': *number = op[1]; return 1;
-    case 'M': *number = op[1] | op[2] << 8; return 1;
+    case 'M': *number = lmc_load16(op + 1); return 1;
     case 0x8a: /* LONG1 */
         if (op[1] > 8)
             return 0;

@@ -3,8 +3,9 @@
  */
 #include "safetensors/container/segments.h"
 
+#include "common/text.h"
+#include "common/unforeseen.h"
 #include "lmc_experimental.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/header/header.h"
 
 #include <stdio.h>

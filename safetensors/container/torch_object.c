@@ -4,6 +4,7 @@
  * Paths are those of torch's state_dict(): the containers of a module's parameters and submodules are no parts of them.
  */
 #include "safetensors/container/torch_object.h"
+#include "common/unforeseen.h"
 #include "safetensors/container/torch_tensor.h"
 #include "safetensors/os/file.h"
 

@@ -19,11 +19,6 @@
 #define WIDE_MAGIC 0x06064b50u
 #define ENTRY_MAGIC 0x02014b50u
 
-static unsigned load_u16(const unsigned char *src)
-{
-    return (unsigned)src[0] | (unsigned)src[1] << 8;
-}
-
 /* What both kinds of end records say. */
 typedef struct end_numbers {
     uint64_t count, nbytes, offset; /* of the directory */
@@ -41,10 +36,11 @@ static const char *read_records(const unsigned char *window, end_numbers *number
     const unsigned char *const wide = window;
     const unsigned char *const locator = window + WIDE_NBYTES;
     const unsigned char *const end = locator + LOCATOR_NBYTES;
-    const unsigned disk = load_u16(end + 4);
-    if ((disk != 0 && disk != 0xffff) || load_u16(end + 6) != disk || load_u16(end + 8) != load_u16(end + 10))
+    const unsigned disk = lmc_load16(end + 4);
+    if ((disk != 0 && disk != 0xffff) || lmc_load16(end + 6) != disk ||
+        lmc_load16(end + 8) != lmc_load16(end + 10))
         return "it is a part of a ZIP of several files";
-    *numbers = (end_numbers){load_u16(end + 10), lmc_load32(end + 12), lmc_load32(end + 16)};
+    *numbers = (end_numbers){lmc_load16(end + 10), lmc_load32(end + 12), lmc_load32(end + 16)};
     *records_nbytes = END_NBYTES;
     if (lmc_load32(locator) != LOCATOR_MAGIC || lmc_load32(wide) != WIDE_MAGIC)
         return NULL;
@@ -96,7 +92,7 @@ static lmc_status read_end(const st_reading *reading, st_zip_search *search, uin
     end->directory_nbytes = numbers.nbytes;
     end->begin = end->directory_offset - numbers.offset;
     end->entry_count = numbers.count;
-    end->end = at + END_NBYTES + load_u16(window + WINDOW_NBYTES - 2);
+    end->end = at + END_NBYTES + lmc_load16(window + WINDOW_NBYTES - 2);
     if (numbers.count > numbers.nbytes / ST_ZIP_ENTRY_NBYTES_MIN ||
         (numbers.count == 0 && numbers.nbytes > 0)) {
         *fault = "its directory does not have as many entries as its end record says";
@@ -137,7 +133,7 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
             const char *found = NULL;
             if (lmc_load32(record) != ST_ZIP_END_MAGIC)
                 continue;
-            if (load_u16(record + 20) > nbytes - END_NBYTES - at)
+            if (lmc_load16(record + 20) > nbytes - END_NBYTES - at)
                 found = "its comment exceeds the file";
             else
                 LMC_TRY(read_end(reading, &search, at, end, &found, diag));
@@ -160,7 +156,7 @@ lmc_status st_zip_find_before(const st_reading *reading, st_zip_search *search, 
     if (next->begin < END_NBYTES)
         return LMC_OK;
     LMC_TRY(look_before(reading, search, next->begin, END_NBYTES, &record, diag));
-    if (lmc_load32(record) != ST_ZIP_END_MAGIC || load_u16(record + 20) != 0)
+    if (lmc_load32(record) != ST_ZIP_END_MAGIC || lmc_load16(record + 20) != 0)
         return LMC_OK;
     LMC_TRY(read_end(reading, search, next->begin - END_NBYTES, end, &fault, diag));
     *is_there = !fault && end->entry_count > 0;
@@ -228,10 +224,10 @@ static int widen(entry_numbers *numbers, const unsigned char *extra, size_t extr
     const unsigned char *wide = NULL;
     size_t wide_nbytes = 0;
     for (size_t at = 0; !wide && extra_nbytes - at >= 4;) {
-        const size_t nbytes = load_u16(extra + at + 2);
+        const size_t nbytes = lmc_load16(extra + at + 2);
         if (nbytes > extra_nbytes - at - 4)
             break;
-        if (load_u16(extra + at) == WIDE_EXTRA) {
+        if (lmc_load16(extra + at) == WIDE_EXTRA) {
             wide = extra + at + 4;
             wide_nbytes = nbytes;
         }
@@ -257,16 +253,16 @@ static lmc_status read_entry(directory_reader *reader, lmc_st_diag *diag)
     LMC_TRY(look(reader, ST_ZIP_ENTRY_NBYTES_MIN, &bytes, diag));
     if (lmc_load32(bytes) != ENTRY_MAGIC)
         return fail_directory(reader, diag);
-    const size_t nbytes =
-        (size_t)ST_ZIP_ENTRY_NBYTES_MIN + load_u16(bytes + 28) + load_u16(bytes + 30) + load_u16(bytes + 32);
+    const size_t nbytes = (size_t)ST_ZIP_ENTRY_NBYTES_MIN + lmc_load16(bytes + 28) + lmc_load16(bytes + 30) +
+                          lmc_load16(bytes + 32);
     LMC_TRY(look(reader, nbytes, &bytes, diag));
     entry_numbers numbers = {lmc_load32(bytes + 24), lmc_load32(bytes + 20), lmc_load32(bytes + 42)};
-    const unsigned flags = load_u16(bytes + 8);
-    const unsigned method = load_u16(bytes + 10);
+    const unsigned flags = lmc_load16(bytes + 8);
+    const unsigned method = lmc_load16(bytes + 10);
     const uint64_t zip_nbytes = reader->end->directory_offset - reader->end->begin;
     const unsigned char *const name = bytes + ST_ZIP_ENTRY_NBYTES_MIN;
-    st_zip_entry entry = {.name_nbytes = (uint16_t)load_u16(bytes + 28), .name_at = zip->names_nbytes};
-    entry.is_plain = widen(&numbers, name + entry.name_nbytes, load_u16(bytes + 30)) && method == 0 &&
+    st_zip_entry entry = {.name_nbytes = (uint16_t)lmc_load16(bytes + 28), .name_at = zip->names_nbytes};
+    entry.is_plain = widen(&numbers, name + entry.name_nbytes, lmc_load16(bytes + 30)) && method == 0 &&
                      (flags & FLAGS_REFUSED) == 0 && numbers.nbytes == numbers.stored_nbytes &&
                      numbers.local_offset < zip_nbytes;
     entry.local_offset = reader->end->begin + (numbers.local_offset < zip_nbytes ? numbers.local_offset : 0);
@@ -328,9 +324,10 @@ static lmc_status find_data(local_reader *reader, st_zip_entry *entry, lmc_st_di
         reader->window = (os_window){reader->room, entry->local_offset, entry->local_offset + nbytes};
         local = reader->room;
     }
-    entry->data_offset = entry->local_offset + LOCAL_NBYTES + load_u16(local + 26) + load_u16(local + 28);
-    entry->is_plain = lmc_load32(local) == ST_ZIP_LOCAL_MAGIC && load_u16(local + 8) == 0 &&
-                      (load_u16(local + 6) & FLAGS_REFUSED) == 0 && entry->data_offset <= reader->data_end &&
+    entry->data_offset = entry->local_offset + LOCAL_NBYTES + lmc_load16(local + 26) + lmc_load16(local + 28);
+    entry->is_plain = lmc_load32(local) == ST_ZIP_LOCAL_MAGIC && lmc_load16(local + 8) == 0 &&
+                      (lmc_load16(local + 6) & FLAGS_REFUSED) == 0 &&
+                      entry->data_offset <= reader->data_end &&
                       entry->nbytes <= reader->data_end - entry->data_offset;
     if (entry->is_plain)
         reader->plain_end = entry->data_offset + entry->nbytes;

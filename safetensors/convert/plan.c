@@ -2,8 +2,8 @@
  * plan.c - convert/conversion.h: opens the file that is coded against and says why it cannot be a base; looks at a
  * tensor, and at the one that it may be coded against, and chooses its coding.
  */
+#include "common/path.h"
 #include "safetensors/base/search.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/convert/conversion.h"
 
 #include <string.h>
@@ -18,8 +18,7 @@ static lmc_status check_base(st_conversion *conversion, const char *out_path, lm
     const lmc_st_file *last = base;
     size_t count = 0;
     /* the name of what it is or restores to: its file's, without ".lmc" if it is an archive */
-    const char *const slash = strrchr(base->path, '/');
-    const char *const name = !slash ? base->path : slash + 1;
+    const char *const name = lmc_last_component(base->path);
     const size_t suffix_nbytes =
         base->is_archive && lmc_is_archive_name(name) ? strlen(LMC_ARCHIVE_SUFFIX) : 0;
     const size_t name_nbytes = strlen(name) - suffix_nbytes;

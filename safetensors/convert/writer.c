@@ -2,8 +2,8 @@
  * writer.c - lmc_st_writer: collects tensors and writes them as an archive or a safetensors file. The header is in the
  * form that the official package gives it (serde_json: no white space, control characters escaped).
  */
+#include "common/text.h"
 #include "safetensors/common/options.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/convert/convert_file.h"
 #include "safetensors/header/header.h"
 

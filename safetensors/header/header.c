@@ -4,6 +4,8 @@
  */
 #include "safetensors/header/header.h"
 
+#include "common/unforeseen.h"
+
 #include <cJSON.h>
 #include <stdio.h>
 #include <stdlib.h> /* qsort */

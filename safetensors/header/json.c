@@ -3,7 +3,7 @@
  */
 #include "safetensors/header/json.h"
 
-#include "safetensors/common/st_text.h"
+#include "common/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  */
 #include "safetensors/header/shard_index.h"
 
-#include "safetensors/common/st_text.h"
+#include "common/text.h"
 #include "safetensors/header/json.h"
 #include "safetensors/os/dir.h"
 
@@ -31,22 +31,16 @@ typedef struct index_check {
     lmc_st_diag *diag;
 } index_check;
 
-static const char *last_component(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    return !slash ? path : slash + 1;
-}
-
 /* Models are often fetched without their older copy in .bin files, but with the index of that. */
 static int is_of_pickles(const char *path)
 {
-    const char *const name = last_component(path);
+    const char *const name = lmc_last_component(path);
     return strstr(name, INDEX_MIDDLE_OF_PICKLES) != NULL && strstr(name, INDEX_MIDDLE) == NULL;
 }
 
 int st_index_is_name(const char *path)
 {
-    const char *const name = last_component(path);
+    const char *const name = lmc_last_component(path);
     const size_t length = strlen(name);
     const size_t end = sizeof INDEX_END - 1;
     return length > end && strcmp(name + length - end, INDEX_END) == 0 &&

@@ -5,26 +5,19 @@
 #ifndef LMC_SAFETENSORS_OS_DIR_H
 #define LMC_SAFETENSORS_OS_DIR_H
 
+#include "common/open_folder.h"
+#include "common/path.h"
 #include "safetensors/os/file.h"
 
 /* ---- paths ---- */
-
-/* "directory/name" and then `suffix`; to be released. NULL: out of memory. */
-char *lmc_path_join(const lmc_allocator *memory, const char *directory, const char *name, const char *suffix);
 
 /* The path without links, "." and ".."; its last component need not exist. To be released. NULL with errno
  * set: no such directory, out of memory. */
 char *os_true_path(const lmc_allocator *memory, const char *path);
 
-/* 1 if the path, with links followed, is a directory. */
-int lmc_is_directory(const char *path);
-
 /* 1 if the path, with links followed, is `outer` or in it; 0 also if one of them is not there. -1: out of
  * memory. */
 int os_is_within(const lmc_allocator *memory, const char *path, const char *outer);
-
-/* 1 if the path, with links followed, is a regular file. */
-int lmc_is_file(const char *path);
 
 /* 1 if the pattern fits the path, by the rules of fnmatch(3); a '*' stops at a '/'. */
 int os_path_matches(const char *pattern, const char *path);
@@ -35,18 +28,8 @@ int os_true_is_within(const char *inner, const char *outer);
 /* Most bytes that a name in the folder of `path` may have; SIZE_MAX if the system does not tell. */
 size_t os_name_max(const lmc_allocator *memory, const char *path);
 
-/* Opens a directory to look names up in, also one whose names may not be listed. Returns its descriptor, or -1 with
- * errno set. */
-int lmc_open_folder(const char *path);
-
-/* Opens a directory by its name in an open one: no link, ".." or path. _writable_: with all permissions for this user,
- * as far as it may give them. Returns as lmc_open_folder(). */
-int lmc_open_own_folder(int folder_fd, const char *name);
+/* As lmc_open_own_folder(), with all permissions for this user, as far as it may give them. */
 int os_open_writable_folder(int folder_fd, const char *name);
-
-/* Opens the folder that a relative path below an open directory is in, along no link, and sets *name to the last
- * component. The path is changed for moments. Returns a descriptor, or -1 with errno set. */
-int lmc_open_folder_of(int root_fd, char *path, const char **name);
 
 /* ---- trees ---- */
 

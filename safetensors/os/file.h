@@ -6,6 +6,7 @@
 #ifndef LMC_SAFETENSORS_OS_FILE_H
 #define LMC_SAFETENSORS_OS_FILE_H
 
+#include "common/unforeseen.h"
 #include "safetensors/common/memory.h"
 #include "safetensors/common/st_common.h"
 
@@ -61,7 +62,7 @@ lmc_status os_input_compare(const os_input *a, const os_input *b, const lmc_st_o
                             int *is_equal, lmc_st_diag *diag);
 
 /* The next bytes [*begin, *end) at `offset` or behind it that are not in a hole; both are the size of the input if
- * there are none. Where the system does not tell holes, they are data. input: has a descriptor. */
+ * there are none. Where the system does not tell holes, and in what a function gives, all is data. */
 void os_input_find_data(const os_input *input, uint64_t offset, uint64_t *begin, uint64_t *end);
 
 /* Part of an input that was read at once. All zero: nothing. */
@@ -128,7 +129,7 @@ lmc_status os_output_reserve(const os_output *output, uint64_t offset, uint64_t 
 lmc_status os_output_write(const os_output *output, uint64_t offset, const void *src, size_t nbytes,
                            lmc_st_diag *diag);
 
-/* Copies an input to a file that is no stream; holes stay holes. Errors: IO, NOMEM, CANCELLED. */
+/* Copies an input. Holes stay holes, except in a stream. Errors: IO, NOMEM, CANCELLED. */
 lmc_status os_output_copy(const os_output *output, const os_input *input, const lmc_st_options *options,
                           lmc_st_diag *diag);
 
@@ -156,8 +157,5 @@ int os_write_all(int fd, const void *src, size_t nbytes, const volatile int *can
 /* How many times what the process may still take of address space and data (RLIMIT_AS, RLIMIT_DATA) has room for
  * nbytes; UINT64_MAX if neither is limited. */
 uint64_t os_room_for(uint64_t nbytes);
-
-/* A number that a file's author cannot foresee; not for secrets. */
-uint64_t lmc_unforeseen_u64(void);
 
 #endif

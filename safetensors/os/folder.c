@@ -10,7 +10,6 @@
 #include "safetensors/os/folder.h"
 #include "safetensors/os/dir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h> /* renameat2, RENAME_EXCHANGE */
@@ -38,28 +37,6 @@ int os_folder_create_in(int folder_fd, const char *name)
 int os_folder_remove_empty(const char *path)
 {
     return rmdir(path) == 0 ? 0 : errno;
-}
-
-int lmc_visit_folder(int folder_fd, int (*visit)(void *user, const char *name), void *user)
-{
-    const int own_fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *const stream = own_fd < 0 ? NULL : fdopendir(own_fd);
-    int result = !stream ? errno : 0;
-    if (!stream && own_fd >= 0)
-        close(own_fd);
-    while (stream && result == 0) {
-        errno = 0;
-        const struct dirent *const entry = readdir(stream);
-        if (!entry) {
-            result = errno;
-            break;
-        }
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            result = visit(user, entry->d_name);
-    }
-    if (stream)
-        closedir(stream);
-    return result;
 }
 
 int os_folder_has(int folder_fd, const char *name)
@@ -138,7 +115,7 @@ int os_lock_file(int folder_fd, const char *name, const volatile int *cancel, in
         const int os_errno = wait_for_lock(fd, LOCK_EX, cancel);
         const int has_name = os_errno == 0 && fstat(fd, &by_fd) == 0 &&
                              fstatat(folder_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) == 0 &&
-                             by_fd.st_dev == by_name.st_dev && by_fd.st_ino == by_name.st_ino;
+                             lmc_is_same_file(&by_fd, &by_name);
         if (has_name)
             return 0;
         close(fd); /* whoever had the lock has removed the file */

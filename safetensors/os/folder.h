@@ -5,6 +5,7 @@
 #ifndef LMC_SAFETENSORS_OS_FOLDER_H
 #define LMC_SAFETENSORS_OS_FOLDER_H
 
+#include "common/open_folder.h"
 #include "safetensors/os/file.h"
 
 /* Creates a folder by its path, or by its name in an open one, with the permissions that new folders get. */
@@ -13,10 +14,6 @@ int os_folder_create_in(int folder_fd, const char *name);
 
 /* Removes an empty folder. */
 int os_folder_remove_empty(const char *path);
-
-/* Calls visit(user, name) for each name in the folder but "." and "..", in no order. A result other than 0 ends the
- * list and is returned. */
-int lmc_visit_folder(int folder_fd, int (*visit)(void *user, const char *name), void *user);
 
 /* 1 if the name is there, whatever it is; _is_folder: if it is a folder and no link. */
 int os_folder_has(int folder_fd, const char *name);

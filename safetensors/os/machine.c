@@ -1,12 +1,11 @@
 /*
- * machine.c - asks the machine for the room that its limits leave, and for a number nobody foresees (os/file.h).
+ * machine.c - asks the machine for the room that its limits leave (os/file.h).
  */
 #include "safetensors/os/file.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Bytes that a limit leaves; field: of /proc/self/statm, which counts pages: what counts against it. If nobody tells,
@@ -39,12 +38,4 @@ uint64_t os_room_for(uint64_t nbytes)
     const uint64_t data = left_by(RLIMIT_DATA, STATM_DATA);
     const uint64_t left = address_space < data ? address_space : data;
     return left == UINT64_MAX ? UINT64_MAX : left / nbytes;
-}
-
-uint64_t lmc_unforeseen_u64(void)
-{
-    struct timespec now = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    const uint64_t place = (uint64_t)(uintptr_t)&now; /* moved by address space randomisation */
-    return ((uint64_t)now.tv_nsec << 32) ^ (uint64_t)now.tv_sec ^ place * 0x9e3779b97f4a7c15u;
 }

@@ -1,6 +1,6 @@
 /*
- * os_path.c - os/dir.h: paths, and what they lead to. realpath and O_PATH are beyond POSIX 2008 as far as the C
- * library is concerned.
+ * os_path.c - os/dir.h: paths, and what they lead to. realpath is beyond POSIX 2008 as far as the C library is
+ * concerned.
  */
 #ifdef __linux__
 #define _GNU_SOURCE
@@ -17,29 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-char *lmc_path_join(const lmc_allocator *memory, const char *directory, const char *name, const char *suffix)
-{
-    const size_t end = strlen(directory);
-    const size_t length = end + strlen(name) + strlen(suffix) + 2;
-    char *const path = st_allocate(memory, length);
-    const int needs_slash = end > 0 && directory[end - 1] != '/' && name[0] != '\0';
-    if (path)
-        snprintf(path, length, "%s%s%s%s", directory, needs_slash ? "/" : "", name, suffix);
-    return path;
-}
-
-int lmc_is_directory(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-int lmc_is_file(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
-}
 
 int os_path_matches(const char *pattern, const char *path)
 {
@@ -59,21 +36,6 @@ size_t os_name_max(const lmc_allocator *memory, const char *path)
     return most > 0 ? (size_t)most : SIZE_MAX;
 }
 
-int lmc_open_folder(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-#ifdef O_PATH
-    if (fd < 0 && errno == EACCES)
-        fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-#endif
-    return fd;
-}
-
-int lmc_open_own_folder(int folder_fd, const char *name)
-{
-    return openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
 int os_open_writable_folder(int folder_fd, const char *name)
 {
     int fd = lmc_open_own_folder(folder_fd, name);
@@ -81,23 +43,6 @@ int os_open_writable_folder(int folder_fd, const char *name)
         fd = lmc_open_own_folder(folder_fd, name);
     if (fd >= 0)
         (void)fchmod(fd, 0700);
-    return fd;
-}
-
-int lmc_open_folder_of(int root_fd, char *path, const char **name)
-{
-    int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    char *slash = NULL;
-    *name = path;
-    for (; fd >= 0 && (slash = strchr(*name, '/')) != NULL; *name = slash + 1) {
-        *slash = '\0'; /* for a moment */
-        const int next = lmc_open_own_folder(fd, *name);
-        const int os_errno = errno;
-        *slash = '/';
-        close(fd);
-        fd = next;
-        errno = os_errno;
-    }
     return fd;
 }
 

@@ -80,18 +80,7 @@ static lmc_status check_target(os_staging *staging, const char *source, int forc
     return count <= 2 ? LMC_OK : fail_exists(diag); /* "." and ".." */
 }
 
-/* path: a true path. */
-static const char *last_component(const char *path)
-{
-    return strrchr(path, '/') + 1;
-}
-
 /* ---- opening ---- */
-
-static int is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
 
 /* Returns 0 if the name is that of the open directory, else an errno: a run that ended, or somebody else, may have
  * renamed or removed it. */
@@ -101,7 +90,7 @@ static int check_name(int fd, int folder_fd, const char *name)
     struct stat by_name;
     if (fstat(fd, &by_fd) != 0 || fstatat(folder_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) != 0)
         return errno;
-    return is_same(&by_fd, &by_name) ? 0 : ENOENT;
+    return lmc_is_same_file(&by_fd, &by_name) ? 0 : ENOENT;
 }
 
 /* 1 if the name is known to be another's. */
@@ -110,7 +99,7 @@ static int is_taken(int fd, int folder_fd, const char *name)
     struct stat by_fd;
     struct stat by_name;
     return fstat(fd, &by_fd) == 0 && fstatat(folder_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) == 0 &&
-           !is_same(&by_fd, &by_name);
+           !lmc_is_same_file(&by_fd, &by_name);
 }
 
 /* What another user has put there, or may have changed, is not gone on with; nor is what has taken the place of a
@@ -144,7 +133,7 @@ static lmc_status check_is_ours(const os_staging *staging, int is_new, lmc_st_di
 /* Creates the directory or opens the one that is there, and locks it. It may go just then. */
 static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
 {
-    const char *const name = last_component(staging->path);
+    const char *const name = lmc_last_component(staging->path);
     for (int i = 0; i < OPEN_TRIES; i++) {
         const int is_new = mkdirat(staging->parent_fd, name, 0700) == 0;
         if (!is_new && errno != EEXIST)
@@ -182,7 +171,7 @@ lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, con
     staging->target = os_true_path(memory, target);
     if (!staging->target)
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
-    const char *const name = last_component(staging->target);
+    const char *const name = lmc_last_component(staging->target);
     const size_t folder_nbytes = (size_t)(name - staging->target);
     const size_t path_nbytes = strlen(staging->target) + sizeof "." PARTIAL_SUFFIX;
     char *const folder = st_duplicate(memory, staging->target);
@@ -233,7 +222,7 @@ void os_staging_leave(os_staging *staging)
 /* Removes an open directory that has the unfinished one's name. Returns 0 or an errno. */
 static int remove_open(const os_staging *staging, int fd)
 {
-    const char *const name = last_component(staging->path);
+    const char *const name = lmc_last_component(staging->path);
     (void)fchmod(fd, 0700);
     int os_errno = os_remove_contents(fd);
     if (os_errno == 0)
@@ -255,7 +244,7 @@ static int rename_beside(const os_staging *staging, const char *from, const char
 /* "NAME-old" and a number; to be released. */
 static char *old_name(const os_staging *staging)
 {
-    const char *const name = last_component(staging->path);
+    const char *const name = lmc_last_component(staging->path);
     const size_t length = strlen(name) + sizeof("-old-") + 16;
     char *const aside = st_allocate(staging->memory, length);
     if (aside)
@@ -266,8 +255,8 @@ static char *old_name(const os_staging *staging)
 /* Puts the directory into the place of another, which gets its name. Returns 0 or an errno. */
 static int exchange_directories(const os_staging *staging)
 {
-    const char *const name = last_component(staging->path);
-    const char *const target = last_component(staging->target);
+    const char *const name = lmc_last_component(staging->path);
+    const char *const target = lmc_last_component(staging->target);
     int os_errno = os_folder_exchange(staging->parent_fd, name, target);
     if (os_errno != EINVAL && os_errno != ENOSYS)
         return os_errno;
@@ -287,7 +276,7 @@ static int exchange_directories(const os_staging *staging)
 static int replace_old(os_staging *staging)
 {
     struct stat found;
-    const char *const target = last_component(staging->target);
+    const char *const target = lmc_last_component(staging->target);
     staging->old_fd = lmc_open_own_folder(staging->parent_fd, target);
     if (staging->old_fd < 0 && errno == EACCES)
         staging->old_fd = os_open_writable_folder(staging->parent_fd, target);
@@ -304,7 +293,7 @@ static int replace_old(os_staging *staging)
         return os_errno;
     }
     if (is_taken(staging->fd, staging->parent_fd, target) ||
-        is_taken(staging->old_fd, staging->parent_fd, last_component(staging->path))) {
+        is_taken(staging->old_fd, staging->parent_fd, lmc_last_component(staging->path))) {
         (void)exchange_directories(staging);
         return ENOENT;
     }
@@ -321,8 +310,9 @@ lmc_status os_staging_commit(os_staging *staging, const os_attributes *attribute
     if (os_errno == 0)
         os_errno = check_name(staging->fd, AT_FDCWD, staging->path);
     if (os_errno == 0) {
-        const char *const target = last_component(staging->target);
-        os_errno = rename_beside(staging, last_component(staging->path), target); /* also over an empty one */
+        const char *const target = lmc_last_component(staging->target);
+        os_errno =
+            rename_beside(staging, lmc_last_component(staging->path), target); /* also over an empty one */
         if (os_errno == ENOTEMPTY || os_errno == EEXIST)
             os_errno = force ? replace_old(staging) : EEXIST;
         else if (os_errno == 0 && is_taken(staging->fd, staging->parent_fd, target))
@@ -345,7 +335,7 @@ lmc_status os_staging_commit(os_staging *staging, const os_attributes *attribute
         fstat(staging->old_fd, &found) == 0 && found.st_uid != geteuid()) {
         char *const aside = old_name(staging);
         if (aside)
-            (void)rename_beside(staging, last_component(staging->path), aside);
+            (void)rename_beside(staging, lmc_last_component(staging->path), aside);
         st_release(staging->memory, aside);
     }
     os_staging_leave(staging);

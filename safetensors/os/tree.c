@@ -45,6 +45,15 @@ static lmc_status refuse_entry(const lister *lister, const char *path, const cha
 
 /* ---- all entries ---- */
 
+/* An open directory that is being listed. */
+typedef struct listing {
+    const lister *lister;
+    int fd;
+    const char *directory; /* its path below the root */
+    unsigned depth;
+    lmc_status status; /* of the first name that failed */
+} listing;
+
 static lmc_status list_directory(const lister *lister, int fd, const char *directory, unsigned depth);
 
 /* What a name is itself, and what it stands for; refuses what cannot be copied. */
@@ -93,35 +102,25 @@ static lmc_status list_name(const lister *lister, int folder_fd, const char *dir
                   : list_directory(lister, fd, path, depth + 1);
 }
 
+static int visit_name(void *user, const char *name)
+{
+    listing *const listing = user;
+    listing->status = list_name(listing->lister, listing->fd, listing->directory, name, listing->depth);
+    return listing->status == LMC_OK ? 0 : -1;
+}
+
 /* Closes `fd`. */
 static lmc_status list_directory(const lister *lister, int fd, const char *directory, unsigned depth)
 {
-    DIR *const stream = fdopendir(fd);
-    lmc_status status = LMC_OK;
-    if (!stream) {
-        status = fail_os(lister, directory, errno, "cannot list the directory");
-        close(fd);
-        return status;
-    }
+    listing listing = {lister, fd, directory, depth, LMC_OK};
     if (depth > DEPTH_MAX) {
         name_entry(lister, directory);
-        status = st_fail(lister->diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "more than %u nested directories",
-                         DEPTH_MAX);
+        listing.status = st_fail(lister->diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                                 "more than %u nested directories", DEPTH_MAX);
     }
-    while (status == LMC_OK) {
-        errno = 0;
-        const struct dirent *const entry = readdir(stream);
-        if (!entry) {
-            const int os_errno = errno;
-            status =
-                os_errno == 0 ? LMC_OK : fail_os(lister, directory, os_errno, "cannot list the directory");
-            break;
-        }
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            status = list_name(lister, dirfd(stream), directory, entry->d_name, depth);
-    }
-    closedir(stream);
-    return status;
+    const int os_errno = listing.status == LMC_OK ? lmc_visit_folder(fd, visit_name, &listing) : -1;
+    close(fd);
+    return os_errno > 0 ? fail_os(lister, directory, os_errno, "cannot list the directory") : listing.status;
 }
 
 /* ---- a tree ---- */

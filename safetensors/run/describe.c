@@ -6,7 +6,6 @@
 #include "safetensors/archive/table.h"
 #include "safetensors/base/folders.h"
 #include "safetensors/base/search.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/header/name_key.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/tree/copied.h"

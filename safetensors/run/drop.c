@@ -4,7 +4,6 @@
  */
 #include "safetensors/run/drop.h"
 
-#include "safetensors/common/st_text.h"
 #include "safetensors/os/folder.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/run/describe.h"
@@ -165,8 +164,8 @@ static lmc_status rebase_step(st_run_session *run, uint64_t number, const lmc_ru
     if (status == LMC_OK && !old.is_directory)
         status = st_run_find_archive(memory, folder, &archive, run->diag);
     if (status == LMC_OK) {
-        plain =
-            archive ? lmc_path_join(memory, room, strrchr(archive, '/') + 1, "") : st_duplicate(memory, room);
+        plain = archive ? lmc_path_join(memory, room, lmc_last_component(archive), "")
+                        : st_duplicate(memory, room);
         status = plain ? LMC_OK : st_fail_nomem(run->diag);
     }
     if (status == LMC_OK &&

@@ -3,7 +3,6 @@
  */
 #include "safetensors/run/place.h"
 
-#include "safetensors/common/st_text.h"
 #include "safetensors/convert/convert_file.h"
 #include "safetensors/os/folder.h"
 #include "safetensors/restore/restore.h"
@@ -62,11 +61,10 @@ static lmc_status stage_file(const st_run_session *run, const char *snapshot, co
 {
     const lmc_allocator *const memory = options->allocator;
     lmc_st_result result = {0};
-    const char *const slash = strrchr(snapshot, '/');
     const int os_errno = os_folder_create_in(run->fd, ST_RUN_STAGED);
     if (os_errno != 0)
         return fail_os(run, ST_RUN_STAGED, os_errno, "cannot create the folder");
-    char *const out_path = lmc_path_join(memory, staged, !slash ? snapshot : slash + 1, LMC_ARCHIVE_SUFFIX);
+    char *const out_path = lmc_path_join(memory, staged, lmc_last_component(snapshot), LMC_ARCHIVE_SUFFIX);
     if (!out_path)
         return st_fail_nomem(run->diag);
     const os_place out = os_place_of(out_path);

@@ -1,10 +1,10 @@
 /*
  * read.c - steps are restored, verified, compared; a tensor of a step is found.
  */
+#include "common/text.h"
 #include "safetensors/base/content.h"
 #include "safetensors/base/search.h"
 #include "safetensors/common/parts.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/run/place.h"
 #include "safetensors/run/run_steps.h"

@@ -1,6 +1,7 @@
 /*
  * step_name.c - lmc_run.h: the step that the name of a snapshot tells.
  */
+#include "common/number.h"
 #include "lmc_run.h"
 
 #include <string.h>
@@ -88,11 +89,7 @@ int lmc_run_step_of_name(const char *path, uint64_t *step)
     if (digits.begin == digits.end)
         digits = find_last(name);
     uint64_t number = 0;
-    for (const char *at = digits.begin; at < digits.end; at++)
-        if (__builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number))
-            return 0;
-    if (digits.begin == digits.end || number > LMC_RUN_STEP_MAX)
+    if (!lmc_read_number(&digits.begin, digits.end, &number) || number > LMC_RUN_STEP_MAX)
         return 0;
     *step = number;
     return 1;

@@ -5,7 +5,6 @@
 #include "safetensors/tree/check.h"
 
 #include "safetensors/common/parts.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/header/shard_index.h"
 #include "safetensors/os/dir.h"
 #include "safetensors/restore/restore.h"

@@ -3,8 +3,6 @@
  */
 #include "safetensors/tree/copied.h"
 
-#include "safetensors/common/st_text.h"
-
 #include <string.h>
 
 int st_copied_is_list(const os_entry *entry)

@@ -7,7 +7,6 @@
 #include "safetensors/archive/links.h"
 #include "safetensors/base/folders.h"
 #include "safetensors/base/search.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/header/name_key.h"
 #include "safetensors/os/dir.h"
 #include "safetensors/os/folder.h"

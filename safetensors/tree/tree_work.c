@@ -60,10 +60,9 @@ lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry)
 
 static int is_excluded(const lmc_st_options *options, const char *path)
 {
-    const char *const slash = strrchr(path, '/');
     for (size_t i = 0; i < options->exclude_count; i++)
         if (os_path_matches(options->excludes[i], path) ||
-            (slash && os_path_matches(options->excludes[i], slash + 1)))
+            os_path_matches(options->excludes[i], lmc_last_component(path)))
             return 1;
     return 0;
 }
@@ -140,7 +139,7 @@ static lmc_status check_name(const st_tree_work *work, const os_entry *entry)
     if (!path || !out_path) {
         status = st_fail_nomem(work->diag);
     } else {
-        const size_t nbytes = strlen(strrchr(out_path, '/') + 1);
+        const size_t nbytes = strlen(lmc_last_component(out_path));
         const size_t path_nbytes = strlen(strlen(path) > strlen(out_path) ? path : out_path);
         st_diag_set_file(work->diag, path);
         if (nbytes > work->name_nbytes_max) {
@@ -196,8 +195,7 @@ static lmc_status decide(st_tree_work *work)
 /* The store of chunks that a file of this name is the head of, or NULL. Chunks are compressed by their writer. */
 static const char *chunk_store_of(const os_entry *entry)
 {
-    const char *const slash = strrchr(entry->path, '/');
-    const char *const name = slash ? slash + 1 : entry->path;
+    const char *const name = lmc_last_component(entry->path);
     if (strcmp(name, "manifest.ocdbt") == 0)
         return "OCDBT (Orbax, TensorStore)";
     return strcmp(name, ".zarray") == 0 || strcmp(name, "zarr.json") == 0 ? "Zarr" : NULL;

@@ -6,7 +6,6 @@
 #define LMC_SAFETENSORS_TREE_TREE_WORK_H
 
 #include "safetensors/common/parts.h"
-#include "safetensors/common/st_text.h"
 #include "safetensors/os/dir.h"
 #include "safetensors/tree/tree_base.h"
 

@@ -5,7 +5,7 @@ import shutil
 
 from tree import Skip, run
 
-FOLDERS = ["include", "codec", "safetensors", "filter", "tool", "examples", "tests", "bench", "python",
+FOLDERS = ["include", "common", "codec", "safetensors", "filter", "tool", "examples", "tests", "bench", "python",
            "gpu"]
 
 

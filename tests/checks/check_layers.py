@@ -1,10 +1,12 @@
-"""Who may include whom (CONTRIBUTING.md, "Layers"). A folder sees the folders before it in its list, and itself. Inside
-a folder, and over all of the tree, includes have no circle: a header and its source count as one file."""
+"""Who may include whom (CONTRIBUTING.md, "Layers"). Every part sees common/. A folder sees
+the folders before it in its list, and itself. Inside a folder, and over all of the tree, includes have no circle: a
+header and its source count as one file."""
 
 import os
 import re
 
 FOLDERS = {  # each list from the ground up
+    "common": ["."],
     "codec": ["common", "kernels", "prefix", "bitset", "plain", "delta", "frame"],
     "safetensors": ["common", "os", "header", "container", "archive", "base", "read", "engine", "convert", "restore",
                     "tree", "run", "."],
@@ -14,9 +16,12 @@ FOLDERS = {  # each list from the ground up
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 PUBLIC = re.compile(r"^lmc(_\w+)?\.h$")
-PUBLIC_SEEN = {"codec": {"lmc.h", "lmc_experimental.h"}, "filter": {"lmc.h", "lmc_experimental.h", "lmc_h5.h"},
+PUBLIC_SEEN = {"common": {"lmc.h"}, "codec": {"lmc.h", "lmc_experimental.h"},
+               "filter": {"lmc.h", "lmc_experimental.h", "lmc_h5.h"},
                "gpu": {"lmc.h", "lmc_cuda.h"}}  # others see all of include/
 
+COMMON_SOURCES_SEEN = {"common", "safetensors", "tool"}  # they are linked with the sources of common/
+CODEC_ALLOCATOR = ("codec/frame/ctx", "common/allocator.h")  # whose malloc() is the codec's only one
 PARTS_SEEN = {"gpu": "codec"}  # its wire constants, and what an opened frame holds
 GPU_PURE_HEADERS = {"stdint.h"}  # of gpu/device, which NVRTC compiles without a system
 
@@ -52,6 +57,16 @@ def is_public(name):
 
 # ---- files of the project ----
 
+def check_common_include(tree, path, header):
+    """Every part sees common/: headers that have a source only if the part is linked with it, the codec pure ones."""
+    part = place_of(path)[0]
+    if part not in COMMON_SOURCES_SEEN and tree.exists(stem_of(header) + ".c"):
+        yield f"{path}: includes {header}, whose source is not linked with {part}/"
+    system = {name for kind, name in INCLUDE.findall(tree.text(header)) if kind == "<"}
+    if part == "codec" and system - PURE_HEADERS and (stem_of(path), header) != CODEC_ALLOCATOR:
+        yield f"{path}: includes {header}, which needs <{min(system - PURE_HEADERS)}>"
+
+
 def check_own_include(tree, path, header):
     """An include in quotes: a public header, or a file of the same part in a folder at or before this one's."""
     part, folder = place_of(path)
@@ -64,6 +79,9 @@ def check_own_include(tree, path, header):
         yield f"{path}: includes {header}; files of the project are named by their path from its root"
         return
     other_part, other_folder = place_of(header)
+    if other_part == "common":
+        yield from check_common_include(tree, path, header)
+        return
     if other_part != part and other_part == PARTS_SEEN.get(part):
         return
     if other_part != part:
@@ -117,6 +135,8 @@ def check_system(tree, path):
             yield from check_codec_header(path, folder, header)
         if stem_of(path) != "codec/frame/ctx" and MEMORY_CALL.search(text):
             yield f"{path}: memory comes from codec/frame/ctx.c alone"
+    if part == "common" and path != "common/allocator.h" and MEMORY_CALL.search(text):
+        yield f"{path}: memory comes through an lmc_allocator"
     if part == "gpu" and folder == "device":
         for header in sorted(set(headers) - GPU_PURE_HEADERS):
             yield f"{path}: includes <{header}>, which a compiler for devices has not"

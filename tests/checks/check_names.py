@@ -3,7 +3,7 @@ message of a debugger, in a comment, in a talk about the code."""
 
 import os
 
-FOLDERS = ["codec", "python", "safetensors"]
+FOLDERS = ["codec", "common", "python", "safetensors"]
 IN_EVERY_FOLDER = {"README.md", "CMakeLists.txt", "__init__.py"}
 
 

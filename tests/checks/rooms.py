@@ -7,7 +7,7 @@ import re
 import statistics
 import sys
 
-FOLDERS = ["codec", "safetensors", "tool", "filter", "gpu"]
+FOLDERS = ["common", "codec", "safetensors", "tool", "filter", "gpu"]
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 HEAD = re.compile(r"(?:[A-Za-z_][\w\s*]*?[\s*])([a-z_]\w*)\s*\(", re.S)
 KERNELS = "codec/kernels/"

@@ -1,5 +1,5 @@
 /*
- * frame_decode.c - fuzz target: any bytes as a frame; if it asks for a base, it gets one (common.h).
+ * frame_decode.c - fuzz target: any bytes as a frame; if it asks for a base, it gets one (base.h).
  *
  * Whole, by ranges and in pieces, decoding ends in a status or in content; the three ways agree, and so
  * do two runs of one.

@@ -2,7 +2,7 @@
  * make_corpus.c - writes the seeds of the fuzz targets: make_corpus DIRECTORY.
  *
  * frame_decode gets small frames of every dtype family, level and mode, whole and damaged, and frames against the
- * base of common.h; round_trip gets contents of the kinds that the encoder tells apart, and changed contents.
+ * base of base.h; round_trip gets contents of the kinds that the encoder tells apart, and changed contents.
  * tests/fuzz/README.md says when to run it.
  */
 #include "fuzz.h"

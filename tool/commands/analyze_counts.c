@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/bytes.h"
+
 #define HIGH_COUNT ((size_t)1 << 16)
 #define LOWER_COUNT (CLI_PLANE_COUNT_MAX - 2)
 #define KEY_COUNT 256
@@ -73,14 +75,6 @@ void cli_counts_start(cli_counts *counts, lmc_dtype dtype, const lmc_cut *cut)
 
 /* ---- counting ---- */
 
-static inline uint64_t load_value(const unsigned char *src, unsigned element_nbytes)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < element_nbytes; i++)
-        value |= (uint64_t)src[i] << 8 * i;
-    return value;
-}
-
 static inline uint64_t low_mask(unsigned nbits)
 {
     return nbits == 0 ? 0 : UINT64_MAX >> (64 - nbits);
@@ -101,7 +95,7 @@ static inline void count_values(cli_counts *counts, const unsigned char *content
     const unsigned nbits = 8 * element_nbytes;
     const int is_rotated = counts->cut.is_rotated && element_nbytes > 2;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t value = load_value(content + i * element_nbytes, element_nbytes);
+        const uint64_t value = lmc_load_n(content + i * element_nbytes, element_nbytes);
         count_parts(value, element_nbytes, counts->high, counts->lower);
         if (is_rotated) {
             const uint64_t rotated = (value << 1 | value >> (nbits - 1)) & low_mask(nbits);
@@ -141,8 +135,8 @@ static inline void count_pairs(cli_counts *counts, const unsigned char *content,
     uint64_t changed_nbits = 0;
     uint64_t step_nbits = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t value = load_value(content + i * element_nbytes, element_nbytes);
-        const uint64_t old = load_value(before + i * element_nbytes, element_nbytes);
+        const uint64_t value = lmc_load_n(content + i * element_nbytes, element_nbytes);
+        const uint64_t old = lmc_load_n(before + i * element_nbytes, element_nbytes);
         int is_up = 0;
         const uint64_t distance = distance_of(parts, nbits, value, old, &is_up);
         const unsigned length = distance == 0 ? 0 : 64 - (unsigned)__builtin_clzll(distance);

@@ -185,7 +185,7 @@ static lmc_status analyze_tensor(analyzer *analyzer, const lmc_st_file *file, ui
     } else if (diag->status == LMC_OK) { /* a failure of the codec, of which no read has told */
         cli_set_diag(diag, lmc_st_path(file), status, "%s", lmc_status_text(status));
         diag->has_tensor = 1;
-        cli_escape(diag->tensor, sizeof diag->tensor, tensor.name, tensor.name_nbytes);
+        lmc_text_escape(diag->tensor, sizeof diag->tensor, tensor.name, tensor.name_nbytes);
     }
     lmc_plan_free(coding.plan);
     lmc_st_reader_free(input.reader);
@@ -346,7 +346,7 @@ static int analyze_tensors(session *session, const lmc_st_file *file, const lmc_
             print_json_analysis(&analysis, lmc_st_mode_name(analysis.mode));
         } else {
             char name[NAME_SHOWN_MAX + 1];
-            cli_escape(name, sizeof name, tensor.name, tensor.name_nbytes);
+            lmc_text_escape(name, sizeof name, tensor.name, tensor.name_nbytes);
             print_row(name, tensor.dtype_name, &analysis, lmc_st_mode_name(analysis.mode));
         }
     }

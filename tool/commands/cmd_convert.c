@@ -20,17 +20,18 @@ static const char about[] =
 static char *output_name(const cli_args *args, const char *in_path, const char **fault)
 {
     (void)args;
-    char *const trimmed = strndup(in_path, cli_path_length(in_path));
+    char *const trimmed = strndup(in_path, lmc_path_length(in_path));
     if (!trimmed)
         return NULL;
-    const char *const name = cli_last_component(trimmed);
+    const char *const name = lmc_last_component(trimmed);
     char *found = NULL;
     if (strcmp(name, "") == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         found = realpath(trimmed, NULL);
         if (found && strcmp(found, "/") == 0)
             *fault = "does not give the archive a name: name the output with -o";
     }
-    char *const path = *fault ? NULL : cli_path_join(found ? found : trimmed, "", CLI_ARCHIVE_SUFFIX);
+    char *const path =
+        *fault ? NULL : lmc_path_join(&lmc_memory_default, found ? found : trimmed, "", LMC_ARCHIVE_SUFFIX);
     free(found);
     free(trimmed);
     return path;
@@ -106,7 +107,7 @@ static int run_convert(const cli_args *args)
     for (int i = 0; i < args->operand_count && args->exclude_count > 0; i++) {
         const char *const path = args->operands[i];
         char shown[160];
-        if (strcmp(path, "-") == 0 || cli_is_file(path))
+        if (strcmp(path, "-") == 0 || lmc_is_file(path))
             return cli_usage_error("convert", "--exclude is for the files of a directory, but %s is not one",
                                    cli_shown(shown, sizeof shown, path));
     }

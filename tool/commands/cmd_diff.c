@@ -325,7 +325,7 @@ static const char *header_difference(const diff *diff)
 static void show_name(const lmc_st_tensor *tensor, const char *sign, const char *end)
 {
     char name[NAME_SHOWN_NBYTES];
-    cli_escape(name, sizeof name, tensor->name, tensor->name_nbytes);
+    lmc_text_escape(name, sizeof name, tensor->name, tensor->name_nbytes);
     printf("%s %s%s", sign, name, end);
 }
 

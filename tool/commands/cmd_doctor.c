@@ -210,7 +210,7 @@ static void find_own_plugin(findings *findings)
         if (!slash && !is_absolute)
             continue;
         snprintf(path, sizeof path, "%s%s/" PLUGIN_NAME, is_absolute ? "" : program, places[i]);
-        if (realpath(path, findings->plugin) && cli_is_file(findings->plugin))
+        if (realpath(path, findings->plugin) && lmc_is_file(findings->plugin))
             return;
         findings->plugin[0] = '\0';
     }
@@ -246,11 +246,11 @@ static int check_plugin(findings *findings, const char *path)
     const char *fault = NULL;
     FILE *const program = fopen("/proc/self/exe", "rb");
     FILE *const file =
-        cli_is_file(path) ? fopen(path, "rb") : NULL; /* to open a pipe would wait for a writer */
+        lmc_is_file(path) ? fopen(path, "rb") : NULL; /* to open a pipe would wait for a writer */
     const int is_read = file && fread(head, 1, sizeof head, file) == sizeof head;
     const int is_known = program && fread(own, 1, sizeof own, program) == sizeof own;
     if (!file) {
-        fault = cli_is_file(path) ? strerror(errno) : "it is not a regular file";
+        fault = lmc_is_file(path) ? strerror(errno) : "it is not a regular file";
     } else if (!is_read || (is_known && (memcmp(head, own, 6) != 0 || memcmp(head + MACHINE, own + MACHINE,
                                                                              sizeof head - MACHINE) != 0))) {
         fault = "it is no library for this machine";
@@ -380,7 +380,7 @@ static void show_findings(const findings *findings)
         const size_t plain =
             strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-");
         const char *const quote = plain < length ? "'" : "";
-        cli_escape(shown, sizeof shown, path, length);
+        lmc_text_escape(shown, sizeof shown, path, length);
         printf("; HDF5 programs find LMC after\n"
                "               export HDF5_PLUGIN_PATH=%s%s%s",
                quote, shown, quote);

@@ -1,6 +1,7 @@
 /*
  * cmd_get.c - lmc-st get and lmc-st run get: the bytes of a tensor, or of a part of it, piece by piece.
  */
+#include "common/try.h"
 #include "lmc_st_experimental.h"
 #include "tool/commands/cmd_run.h"
 #include "tool/inputs.h"
@@ -50,8 +51,8 @@ static lmc_status fail_request(request *request, const char *fault)
     cli_set_diag(&request->diag, lmc_st_path(request->file), LMC_ERR_ARG, "%s",
                  cli_shown(shown, sizeof shown, fault));
     request->diag.has_tensor = 1;
-    cli_escape(request->diag.tensor, sizeof request->diag.tensor, request->tensor.name,
-               request->tensor.name_nbytes);
+    lmc_text_escape(request->diag.tensor, sizeof request->diag.tensor, request->tensor.name,
+                    request->tensor.name_nbytes);
     return LMC_ERR_ARG;
 }
 
@@ -63,7 +64,7 @@ static lmc_status fail_name(request *request, const char *name, size_t name_nbyt
     char shown[NAME_SHOWN_NBYTES];
     char other[NAME_SHOWN_NBYTES] = "";
     int count = 0;
-    cli_escape(shown, sizeof shown, name, name_nbytes);
+    lmc_text_escape(shown, sizeof shown, name, name_nbytes);
     for (uint64_t i = 0; i < lmc_st_tensor_count(request->file) && name_nbytes > 0 && count < 2; i++) {
         const lmc_st_tensor tensor = cli_tensor(request->file, i);
         size_t at = 0;
@@ -71,7 +72,7 @@ static lmc_status fail_name(request *request, const char *name, size_t name_nbyt
             at++;
         if (at + name_nbytes > tensor.name_nbytes)
             continue;
-        cli_escape(other, sizeof other, tensor.name, tensor.name_nbytes);
+        lmc_text_escape(other, sizeof other, tensor.name, tensor.name_nbytes);
         count++;
     }
     cli_set_diag(&request->diag, lmc_st_path(request->file), LMC_ERR_ARG,
@@ -130,10 +131,7 @@ static lmc_status read_next(void *user, uint64_t offset, void *dst, size_t nbyte
             request->run_nbytes = request->slice.run_nbytes;
         }
         const size_t count = nbytes < request->run_nbytes ? nbytes : (size_t)request->run_nbytes;
-        const lmc_status status =
-            lmc_st_reader_read(request->reader, request->run_first_byte, count, at, &request->diag);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(lmc_st_reader_read(request->reader, request->run_first_byte, count, at, &request->diag));
         request->run_first_byte += count;
         request->run_nbytes -= count;
         at += count;

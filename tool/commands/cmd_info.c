@@ -153,8 +153,8 @@ static void show_facts(const facts *facts)
         size_t key_nbytes = 0;
         size_t value_nbytes = 0;
         if (lmc_st_metadata(facts->file, i, &key, &key_nbytes, &value, &value_nbytes) == LMC_OK) {
-            cli_escape(shown_key, sizeof shown_key, key, key_nbytes);
-            cli_escape(shown_value, sizeof shown_value, value, value_nbytes);
+            lmc_text_escape(shown_key, sizeof shown_key, key, key_nbytes);
+            lmc_text_escape(shown_value, sizeof shown_value, value, value_nbytes);
             printf("  %s = %s\n", shown_key, shown_value);
         }
     }

@@ -68,7 +68,7 @@ static void print_json_tensor(const lmc_st_file *file, const lmc_st_tensor *tens
 static int show_name(const lmc_st_tensor *tensor, char *shown, size_t capacity)
 {
     int columns = 0;
-    cli_escape(shown, capacity, tensor->name, tensor->name_nbytes);
+    lmc_text_escape(shown, capacity, tensor->name, tensor->name_nbytes);
     for (const char *at = shown; *at != '\0'; at++)
         columns += ((unsigned char)*at & 0xc0) != 0x80;
     return columns;
@@ -95,7 +95,7 @@ static void print_row(const lmc_st_file *file, const lmc_st_tensor *tensor, cons
         if (tensor->is_big_endian)
             printf(", big-endian");
         if (tensor->note) {
-            cli_escape(shown, sizeof shown, tensor->note, strlen(tensor->note));
+            lmc_text_escape(shown, sizeof shown, tensor->note, strlen(tensor->note));
             printf(", %s", shown);
         }
     }

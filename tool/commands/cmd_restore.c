@@ -25,8 +25,8 @@ static const char cat_about[] =
 static char *output_name(const cli_args *args, const char *in_path, const char **fault)
 {
     lmc_st_file *file = NULL;
-    const size_t length = cli_path_length(in_path);
-    if (length <= 4 || memcmp(in_path + length - 4, CLI_ARCHIVE_SUFFIX, 4) != 0 ||
+    const size_t length = lmc_path_length(in_path);
+    if (length <= 4 || memcmp(in_path + length - 4, LMC_ARCHIVE_SUFFIX, 4) != 0 ||
         in_path[length - 5] == '/') {
         *fault = "its name does not end in .lmc: name the output with -o";
         return NULL;
@@ -38,7 +38,7 @@ static char *output_name(const cli_args *args, const char *in_path, const char *
     lmc_st_close(file);
     if (!name || !is_other)
         return name;
-    char *const path = cli_path_join(name, "", ".safetensors");
+    char *const path = lmc_path_join(&lmc_memory_default, name, "", ".safetensors");
     free(name);
     return path;
 }

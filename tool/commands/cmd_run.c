@@ -109,7 +109,7 @@ char *cli_run_step_path(const char *run_dir, uint64_t step, const char *suffix)
 {
     char name[24];
     snprintf(name, sizeof name, "%llu", (unsigned long long)step);
-    return cli_path_join(run_dir, name, suffix);
+    return lmc_path_join(&lmc_memory_default, run_dir, name, suffix);
 }
 
 /* ---- what was done ---- */
@@ -217,7 +217,7 @@ static int run_add(const cli_args *args)
         lmc_run_step step = LMC_INIT(lmc_run_step);
         const char *const path = snapshots[i].path;
         int exit_status = CLI_OK;
-        if (is_removed && cli_is_directory(path) && !cli_is_own_directory(path)) {
+        if (is_removed && lmc_is_directory(path) && !cli_is_own_directory(path)) {
             exit_status =
                 cli_usage_error(args->command, "--rm needs a directory's own name: no link, \".\" or \"..\"");
         } else {

@@ -77,7 +77,7 @@ static const char *find_partner(const archives *other, const char *name)
 static int open_archive(const cli_args *args, const archives *list, const char *name, lmc_st_file **file)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    char *const path = cli_path_join(list->folder, name, "");
+    char *const path = lmc_path_join(&lmc_memory_default, list->folder, name, "");
     if (!path)
         return cli_fail_nomem();
     const int exit_status = cli_open(args, path, file, &diag) == LMC_OK ? CLI_OK : cli_report(&diag);
@@ -92,7 +92,7 @@ static size_t print_lacking(const cli_args *args, const archives *list, const ar
     size_t count = 0;
     for (size_t i = 0; i < list->count && cli_output_works(); i++) {
         const char *const name = list->names[i];
-        const size_t nbytes = strlen(name) - strlen(CLI_ARCHIVE_SUFFIX);
+        const size_t nbytes = strlen(name) - strlen(LMC_ARCHIVE_SUFFIX);
         char shown[256];
         if (find_partner(other, name))
             continue;
@@ -103,7 +103,7 @@ static size_t print_lacking(const cli_args *args, const archives *list, const ar
             printf(count == 1 ? "" : ",");
             cli_json_string(name, nbytes);
         } else {
-            cli_escape(shown, sizeof shown, name, nbytes);
+            lmc_text_escape(shown, sizeof shown, name, nbytes);
             printf("%s %s\n", sign, shown);
         }
     }
@@ -121,7 +121,7 @@ static int diff_steps(const cli_args *args, const archives *a, const archives *b
         const char *const partner = find_partner(b, a->names[i]);
         if (!partner)
             continue;
-        char *const label = strndup(partner, strlen(partner) - strlen(CLI_ARCHIVE_SUFFIX));
+        char *const label = strndup(partner, strlen(partner) - strlen(LMC_ARCHIVE_SUFFIX));
         printf("%s", is_json ? separator : "");
         separator = ",\n ";
         int exit_status = label ? open_archive(args, a, a->names[i], &files[0]) : cli_fail_nomem();

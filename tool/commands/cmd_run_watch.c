@@ -366,7 +366,7 @@ static int is_due(const watch *watch, const watch_entry *entry, uint64_t now_ms)
 static void look_and_try(watch *watch, watch_entry *entry, int may_try)
 {
     uint64_t own_print = 0;
-    char *const path = cli_path_join(watch->dir, entry->name, "");
+    char *const path = lmc_path_join(&lmc_memory_default, watch->dir, entry->name, "");
     if (!path) {
         watch->exit_status = cli_fail_nomem();
         return;

@@ -126,8 +126,8 @@ static int walk_path(walk *walk, const char *path, const char *name, unsigned de
     for (const struct dirent *next = readdir(stream); next && result == 0; next = readdir(stream)) {
         if (strcmp(next->d_name, ".") == 0 || strcmp(next->d_name, "..") == 0)
             continue;
-        char *const next_path = cli_path_join(path, next->d_name, "");
-        char *const next_name = cli_path_join(name, next->d_name, "");
+        char *const next_path = lmc_path_join(&lmc_memory_default, path, next->d_name, "");
+        char *const next_name = lmc_path_join(&lmc_memory_default, name, next->d_name, "");
         result = next_path && next_name ? walk_path(walk, next_path, next_name, depth + 1) : ENOMEM;
         free(next_path);
         free(next_name);
@@ -240,7 +240,7 @@ static int check_file(walk *walk, const char *path, const char *name, const stru
     int is_passed_over = !S_ISREG(found->st_mode);
     for (size_t i = 0; i < own->options->exclude_count && name[0] != '\0'; i++)
         is_passed_over |= fnmatch(own->options->excludes[i], name, 0) == 0 ||
-                          fnmatch(own->options->excludes[i], cli_last_component(name), 0) == 0;
+                          fnmatch(own->options->excludes[i], lmc_last_component(name), 0) == 0;
     if (is_passed_over)
         return 0;
     const lmc_status status = lmc_st_open(path, NULL, &file, own->diag);

@@ -3,8 +3,8 @@
  * same calls. */
 #include "lmc_test_frame.h"
 
-#include "codec/common/checked.h"
 #include "codec/frame/head_tail.h"
+#include "common/checked.h"
 
 /* Blocks whose entries wrap around 2^32 bytes, and whose part of the tail does not. */
 #define BLOCK_COUNT (UINT64_C(0x100000000) / sizeof(lmc_block_entry) + 1)

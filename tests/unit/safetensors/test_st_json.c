@@ -1,9 +1,9 @@
 /*
  * test_st_json.c - the JSON scanner and the text functions of liblmc_st, below the level of files.
  */
+#include "common/text.h"
 #include "lmc_test.h"
 
-#include "safetensors/common/st_text.h"
 #include "safetensors/header/json.h"
 
 static st_json json_of(const char *text)

@@ -2,10 +2,10 @@
  * bytes.h - little-endian loads and stores at any address, and cursors that never leave their buffer. A cursor
  * remembers a failed read, so that a parser may check once after several reads.
  */
-#ifndef LMC_CODEC_COMMON_BYTES_H
-#define LMC_CODEC_COMMON_BYTES_H
+#ifndef LMC_COMMON_BYTES_H
+#define LMC_COMMON_BYTES_H
 
-#include "codec/common/common.h"
+#include "common/compiler.h"
 
 LMC_INLINE uint16_t lmc_load16(const void *p)
 {
@@ -49,6 +49,20 @@ LMC_INLINE uint64_t lmc_load_n(const void *p, size_t nbytes)
     uint64_t v = 0;
     memcpy(&v, p, nbytes);
     return v;
+}
+
+/* Stores the low nbytes <= 8 bytes of an integer. */
+LMC_INLINE void lmc_store_n(void *p, uint64_t v, size_t nbytes)
+{
+    memcpy(p, &v, nbytes);
+}
+
+/* 1 if the two have a byte in common: a call must not write where it reads. */
+LMC_INLINE int lmc_bytes_overlap(const void *a, size_t a_nbytes, const void *b, size_t b_nbytes)
+{
+    const uintptr_t first = (uintptr_t)a, other = (uintptr_t)b;
+    return a_nbytes > 0 && b_nbytes > 0 &&
+           (first < other ? other - first < a_nbytes : first - other < b_nbytes);
 }
 
 /* ---- reading ---- */

@@ -1,11 +1,9 @@
 /*
- * st_text.h - UTF-8, text that may be shown, and names of files. Names come from untrusted files: nothing of them
- * reaches a terminal or a JSON output but through the functions here.
+ * text.h - UTF-8, and text that may be shown. Names come from untrusted files: nothing of them reaches a terminal or a
+ * JSON output but through the functions here.
  */
-#ifndef LMC_SAFETENSORS_COMMON_ST_TEXT_H
-#define LMC_SAFETENSORS_COMMON_ST_TEXT_H
-
-#include "lmc.h"
+#ifndef LMC_COMMON_TEXT_H
+#define LMC_COMMON_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,17 +26,5 @@ int lmc_text_is_unsafe(uint32_t code_point);
  * UTF-8 are escaped; what does not fit is cut and replaced by "...". dst is NUL-terminated and holds
  * `capacity` (at least 4) bytes. Returns the length. */
 size_t lmc_text_escape(char *dst, size_t capacity, const char *src, size_t src_nbytes);
-
-/* ---- names of files ---- */
-
-/* What an archive's name adds to that of its original. */
-#define LMC_ARCHIVE_SUFFIX ".lmc"
-
-/* 1 if the last component of the path is "NAME.safetensors", or "NAME.lmc": NAME is not empty. */
-int lmc_is_plain_name(const char *path);
-int lmc_is_archive_name(const char *path);
-
-/* The directory that a file of this path is in; "." for a name alone. To be released. NULL: out of memory. */
-char *lmc_directory_of(const lmc_allocator *memory, const char *path);
 
 #endif

@@ -2,10 +2,10 @@
  * abi.h - public structs that gain fields in later versions (lmc.h, "Structs that grow"). A program that was built with
  * an older header has a shorter struct; its length stands in its first member, struct_size.
  */
-#ifndef LMC_CODEC_COMMON_ABI_H
-#define LMC_CODEC_COMMON_ABI_H
+#ifndef LMC_COMMON_ABI_H
+#define LMC_COMMON_ABI_H
 
-#include "codec/common/common.h"
+#include "common/compiler.h"
 
 /* The struct_size of a caller's struct. */
 LMC_INLINE size_t lmc_struct_size(const void *given)

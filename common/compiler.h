@@ -1,9 +1,8 @@
 /*
- * common.h - compiler macros and small integer helpers for all of the codec. It has no types of the format and includes
- * nothing of the project.
+ * compiler.h - compiler macros and small integer helpers. It includes nothing of the project.
  */
-#ifndef LMC_CODEC_COMMON_COMMON_H
-#define LMC_CODEC_COMMON_COMMON_H
+#ifndef LMC_COMMON_COMPILER_H
+#define LMC_COMMON_COMPILER_H
 
 #include <assert.h>
 #include <stddef.h>

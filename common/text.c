@@ -1,9 +1,7 @@
 /*
- * st_text.c - UTF-8 and its display; the suffixes of names, and the directory of a path.
+ * text.c - UTF-8 and its display.
  */
-#include "safetensors/common/st_text.h"
-
-#include "safetensors/common/memory.h"
+#include "common/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -108,34 +106,4 @@ size_t lmc_text_escape(char *dst, size_t capacity, const char *src, size_t src_n
     }
     dst[length] = '\0';
     return length;
-}
-
-/* ---- names of files ---- */
-
-/* 1 if the last component of the path has this suffix and something before it. */
-static int has_suffix(const char *path, const char *suffix)
-{
-    const char *const slash = strrchr(path, '/');
-    const size_t length = strlen(!slash ? path : slash + 1);
-    const size_t end = strlen(suffix);
-    return length > end && strcmp(path + strlen(path) - end, suffix) == 0;
-}
-
-int lmc_is_plain_name(const char *path)
-{
-    return has_suffix(path, ".safetensors");
-}
-
-int lmc_is_archive_name(const char *path)
-{
-    return has_suffix(path, LMC_ARCHIVE_SUFFIX);
-}
-
-char *lmc_directory_of(const lmc_allocator *memory, const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    char *const directory = st_duplicate(memory, slash ? path : ".");
-    if (directory && slash)
-        directory[slash == path ? 1 : slash - path] = '\0';
-    return directory;
 }

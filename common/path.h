@@ -1,0 +1,34 @@
+/*
+ * path.h - paths: their text, the names of files, and what they lead to.
+ */
+#ifndef LMC_COMMON_PATH_H
+#define LMC_COMMON_PATH_H
+
+#include <stddef.h>
+
+#include "lmc.h"
+
+/* What an archive's name adds to that of its original. */
+#define LMC_ARCHIVE_SUFFIX ".lmc"
+
+/* 1 if the last component of the path is "NAME.safetensors", or "NAME.lmc": NAME is not empty. */
+int lmc_is_plain_name(const char *path);
+int lmc_is_archive_name(const char *path);
+
+/* Length of a path without the slashes at its end. */
+size_t lmc_path_length(const char *path);
+
+/* What follows the last slash. */
+const char *lmc_last_component(const char *path);
+
+/* "directory/name", only `directory` if the name is empty, and then `suffix`; to be released. NULL: out of memory. */
+char *lmc_path_join(const lmc_allocator *memory, const char *directory, const char *name, const char *suffix);
+
+/* The directory that a file of this path is in; "." for a name alone. To be released. NULL: out of memory. */
+char *lmc_directory_of(const lmc_allocator *memory, const char *path);
+
+/* 1 if the path, with links followed, is a directory, or a regular file. */
+int lmc_is_directory(const char *path);
+int lmc_is_file(const char *path);
+
+#endif
