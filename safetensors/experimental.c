@@ -8,8 +8,6 @@
 #include "safetensors/read/view.h"
 #include "safetensors/restore/restore.h"
 
-#define PIECE_NBYTES ((size_t)2 << 20)
-
 /* ---- tensors ---- */
 
 struct lmc_st_reader {
@@ -229,47 +227,33 @@ lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index, uint64_t 
 
 /* ---- outputs ---- */
 
-/* Bytes that are written in order. */
-typedef struct copy {
-    const lmc_st_file *source;
-    uint64_t nbytes;
-    lmc_read_fn read; /* NULL: they are the source's own */
+/* What a program gives to be written. */
+typedef struct given_content {
+    lmc_read_fn read;
     void *user;
     int read_has_failed; /* it has said why */
-} copy;
+} given_content;
 
-static lmc_status copy_pieces(copy *copy, const os_output *output, const st_call *call)
+static lmc_status read_given(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
-    lmc_status status = LMC_OK;
-    unsigned char *const piece = st_allocate(call->options.allocator, PIECE_NBYTES);
-    if (!piece)
-        return st_fail_nomem(call->diag);
-    for (uint64_t at = 0; at < copy->nbytes && status == LMC_OK;) {
-        const size_t nbytes = copy->nbytes - at < PIECE_NBYTES ? (size_t)(copy->nbytes - at) : PIECE_NBYTES;
-        if (st_is_cancelled(call->options.cancel))
-            status = st_fail_cancelled(call->diag);
-        else if (!copy->read)
-            status = os_input_read(&copy->source->input, at, piece, nbytes, call->diag);
-        else
-            copy->read_has_failed = (status = copy->read(copy->user, at, piece, nbytes)) != LMC_OK;
-        if (status == LMC_OK)
-            status = os_output_write(output, at, piece, nbytes, call->diag);
-        at += nbytes;
-    }
-    st_release(call->options.allocator, piece);
+    given_content *const given = user;
+    const lmc_status status = given->read(given->user, offset, dst, nbytes);
+    given->read_has_failed |= status != LMC_OK;
     return status;
 }
 
-static lmc_status write_copy(copy *copy, const char *out_path, const st_call *call)
+/* Writes `content`, which is the source's own or made from it. */
+static lmc_status write_copy(const lmc_st_file *source, const os_input *content, const char *out_path,
+                             const st_call *call)
 {
     os_output output;
     const os_place place = os_place_of(out_path);
     const lmc_st_options *const options = &call->options;
-    LMC_TRY(st_file_check_output(copy->source, out_path, options->out_fd, call->diag));
-    LMC_TRY(os_output_open(&output, options, &place, &copy->source->input, 1, call->diag));
-    lmc_status status = copy_pieces(copy, &output, call);
+    LMC_TRY(st_file_check_output(source, out_path, options->out_fd, call->diag));
+    LMC_TRY(os_output_open(&output, options, &place, &source->input, 1, call->diag));
+    lmc_status status = os_output_copy(&output, content, options, call->diag);
     if (status == LMC_OK)
-        status = os_input_check_unchanged(&copy->source->input, call->diag);
+        status = os_input_check_unchanged(&source->input, call->diag);
     return os_output_close(&output, options, status, call->diag);
 }
 
@@ -278,11 +262,13 @@ lmc_status lmc_st_write_content(const lmc_st_file *source, const char *out_path,
                                 lmc_st_diag *diag)
 {
     st_call call;
-    copy copy = {.source = source, .nbytes = nbytes, .read = read, .user = user};
+    given_content given = {.read = read, .user = user};
+    os_input content;
+    os_input_open_from(&content, read_given, &given, nbytes);
     lmc_status status = st_call_begin(&call, source->path, options, NULL, diag);
     if (status == LMC_OK)
-        status = write_copy(&copy, out_path, &call);
-    if (copy.read_has_failed)
+        status = write_copy(source, &content, out_path, &call);
+    if (given.read_has_failed)
         call.given_diag = NULL;
     return st_call_end(&call, status);
 }
@@ -300,8 +286,7 @@ static lmc_status cat_file(const char *in_path, st_call *call)
         call->options.in_fd = call->options.in_fd < 0 ? -1 : source->input.fd;
         status = st_restore_file(in_path, &place, &call->options, call->result, call->diag);
     } else if (status == LMC_OK) {
-        copy copy = {.source = source, .nbytes = source->input.nbytes};
-        status = write_copy(&copy, out_path, call);
+        status = write_copy(source, &source->input, out_path, call);
     }
     lmc_st_close(source);
     return status;

@@ -8,6 +8,7 @@
 #endif
 #define _FILE_OFFSET_BITS 64
 
+#include "common/path.h"
 #include "safetensors/os/stat.h"
 
 #include <errno.h>
@@ -60,8 +61,7 @@ static int folder_of(const os_place *place)
 /* Length of the path up to and with the last slash: 0 if it has none. */
 static size_t directory_length(const char *path)
 {
-    const char *const slash = strrchr(path, '/');
-    return !slash ? 0 : (size_t)(slash - path) + 1;
+    return (size_t)(lmc_last_component(path) - path);
 }
 
 /* Space for a temporary name beside `path`, with the directory filled in. */
@@ -228,9 +228,11 @@ lmc_status os_output_copy(const os_output *output, const os_input *input, const 
     lmc_status status = !piece ? st_fail_nomem(diag) : LMC_OK;
     uint64_t end = 0; /* of the data that `at` is in */
     for (uint64_t at = 0; status == LMC_OK; at += COPY_NBYTES) {
-        if (at >= end)
+        if (output->is_sequential)
+            end = input->nbytes;
+        else if (at >= end)
             os_input_find_data(input, end, &at, &end);
-        if (at == input->nbytes)
+        if (at >= input->nbytes)
             break;
         const size_t nbytes = end - at < COPY_NBYTES ? (size_t)(end - at) : COPY_NBYTES;
         if (st_is_cancelled(options->cancel))
@@ -241,7 +243,7 @@ lmc_status os_output_copy(const os_output *output, const os_input *input, const 
             status = os_output_write(output, at, piece, nbytes, diag);
     }
     st_release(options->allocator, piece);
-    int os_errno = EINTR; /* it may end with a hole */
+    int os_errno = output->is_sequential ? 0 : EINTR; /* a file may end with a hole */
     while (status == LMC_OK && os_errno == EINTR)
         os_errno = ftruncate(output->fd, (off_t)input->nbytes) != 0 ? errno : 0;
     if (status == LMC_OK && os_errno != 0) {
@@ -360,23 +362,15 @@ static int commit_file(os_output *output, const lmc_st_options *options, const c
     return 0;
 }
 
-/* Copies what was collected to the stream; returns 0 or an errno. */
-static int commit_stream(const os_output *output)
+/* Copies what was collected to the stream. */
+static lmc_status commit_stream(const os_output *output, const lmc_st_options *options, lmc_st_diag *diag)
 {
-    off_t at = 0;
-    ssize_t got = 1;
-    unsigned char *const piece = st_allocate(output->memory, COPY_NBYTES);
-    int os_errno = !piece ? ENOMEM : 0;
-    while (os_errno == 0 && got != 0) {
-        got = pread(output->fd, piece, COPY_NBYTES, at);
-        if (got > 0)
-            os_errno = os_write_all(output->stream_fd, piece, (size_t)got, output->cancel);
-        else if (got < 0 && errno != EINTR)
-            os_errno = errno;
-        at += got > 0 ? got : 0;
-    }
-    st_release(output->memory, piece);
-    return os_errno;
+    const off_t end = lseek(output->fd, 0, SEEK_END);
+    os_input collected = {.fd = output->fd, .nbytes = (uint64_t)end};
+    os_output stream = *output;
+    stream.is_sequential = 1;
+    return end < 0 ? st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot write")
+                   : os_output_copy(&stream, &collected, options, diag);
 }
 
 lmc_status os_output_close(os_output *output, const lmc_st_options *options, lmc_status written,
@@ -388,11 +382,11 @@ lmc_status os_output_close(os_output *output, const lmc_st_options *options, lmc
     if (written == LMC_OK && output->stream_fd < 0)
         os_errno = commit_file(output, options, &what);
     else if (written == LMC_OK && !output->is_sequential)
-        os_errno = commit_stream(output);
-    if (os_errno != 0) {
+        status = commit_stream(output, options, diag);
+    if (os_errno != 0)
         status = os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
+    if (written == LMC_OK && status != LMC_OK)
         st_diag_set_file(diag, output->place.path);
-    }
     if (output->fd >= 0)
         close(output->fd);
     if (output->temp_path) {
