@@ -1,7 +1,7 @@
 """Frames of a build for another processor, run by an emulator: byte for byte those of the build for this machine, with
 every kernel set that such a processor has.
 
-    python3 -m pytest tests/cross --cross build/neon --emulator "qemu-aarch64 -L DIR" --sets neon,scalar
+    python3 -m pytest tests/format/cross --cross build/neon --emulator "qemu-aarch64 -L DIR" --sets neon,scalar
 
 The test programs of such a build are run by ctest (programs.cmake).
 """
@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DATA = os.path.join(HERE, "..", "..", "examples", "data")
+DATA = os.path.join(HERE, "..", "..", "..", "examples", "data")
 TIMEOUT_S = 300
 
 # Level, dtype, file, base: what encode_file.c is given.

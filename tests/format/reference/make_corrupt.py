@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/vectors/corrupt/EXPECT.tsv: frames that break one rule of docs/format.md each, the status with which a
-decoder must refuse each one, and why. Their checksums are right wherever the rule is not
-about checksums, and so are the hashes of their contents: a decoder that forgets the rule accepts them.
-Also writes the good frames of handmade.py to tests/vectors.
+"""Writes tests/format/vectors/corrupt/EXPECT.tsv: frames that break one rule of docs/format.md each, the status with
+which a decoder must refuse each one, and why. Their checksums are right wherever the rule is not about checksums, and
+so are the hashes of their contents: a decoder that forgets the rule accepts them.
+Also writes the good frames of handmade.py to tests/format/vectors.
 
-    make_corrupt.py [DIR]        DIR: instead of tests/vectors
+    make_corrupt.py [DIR]        DIR: instead of tests/format/vectors
 """
 import os
 import sys

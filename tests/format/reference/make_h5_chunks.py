@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/vectors/h5: stored chunks that docs/hdf5-filter.md allows (handmade_NAME.chunk with the chunk itself in
-.bin), and in corrupt/EXPECT.tsv chunks that break one rule each, the status with which a decoder must refuse each one,
-and why. Their checks are right wherever the rule is not about checks.
+"""Writes tests/format/vectors/h5: stored chunks that docs/hdf5-filter.md allows (handmade_NAME.chunk with the chunk
+itself in .bin), and in corrupt/EXPECT.tsv chunks that break one rule each, the status with which a decoder must refuse
+each one, and why. Their checks are right wherever the rule is not about checks.
 
-    make_h5_chunks.py [DIR]        DIR: instead of tests/vectors/h5
+    make_h5_chunks.py [DIR]        DIR: instead of tests/format/vectors/h5
 """
 import os
 import sys

@@ -18,7 +18,7 @@ from lmc_archive_base import in_directories
 from lmc_reference import LmcError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 EXAMPLE_CONTENT = b'8\0\0\0\0\0\0\0{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}   abcd'
 
 

@@ -20,8 +20,8 @@ import lmc_h5_chunk
 from lmc_reference import LmcError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-VECTORS = os.path.join(ROOT, "tests", "vectors", "h5")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+VECTORS = os.path.join(ROOT, "tests", "format", "vectors", "h5")
 CORRUPT = expectations.read_table(os.path.join(VECTORS, "corrupt", "EXPECT.tsv"))
 
 # What the text says of each listing.

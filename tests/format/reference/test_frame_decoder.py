@@ -13,8 +13,8 @@ import format_coverage
 import lmc_reference
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-VECTORS = os.path.join(ROOT, "tests", "vectors")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+VECTORS = os.path.join(ROOT, "tests", "format", "vectors")
 CORRUPT = expectations.read_table(os.path.join(VECTORS, "corrupt", "EXPECT.tsv"))
 
 

@@ -1,6 +1,6 @@
 /*
  * changes.h - bases by formula for the contents of contents.h: what a tensor may have been at an earlier snapshot.
- * Shared by make_delta_vectors.c and tests/reference/random_frames.c.
+ * Shared by make_delta_vectors.c and tests/format/reference/random_frames.c.
  */
 #ifndef CHANGES_H
 #define CHANGES_H

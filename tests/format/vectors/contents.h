@@ -1,6 +1,6 @@
 /*
  * contents.h - contents of tensors by formula, the same on every machine: no libm, no random state but
- * the caller's. Shared by make_vectors.c, make_delta_vectors.c and tests/reference/random_frames.c.
+ * the caller's. Shared by make_vectors.c, make_delta_vectors.c and tests/format/reference/random_frames.c.
  */
 #ifndef CONTENTS_H
 #define CONTENTS_H

@@ -1,6 +1,6 @@
 /*
- * make_h5_vectors.c - writes the frozen chunks of tests/vectors/h5 that the HDF5 filter's encoder made: NAME.chunk and
- * the chunk itself, NAME.bin.
+ * make_h5_vectors.c - writes the frozen chunks of tests/format/vectors/h5 that the HDF5 filter's encoder made:
+ * NAME.chunk and the chunk itself, NAME.bin.
  *
  *     make_h5_vectors DIR
  *

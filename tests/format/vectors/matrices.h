@@ -1,6 +1,6 @@
 /*
  * matrices.h - matrices of floats by formula, whose rows and columns have scales of their own. Shared by make_vectors.c
- * and tests/reference/random_frames.c.
+ * and tests/format/reference/random_frames.c.
  */
 #ifndef MATRICES_H
 #define MATRICES_H

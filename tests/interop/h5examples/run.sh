@@ -4,8 +4,8 @@
 # skipped]". Those in C are run by ctest.
 set -eu
 
-root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
-here=$root/tests/h5examples
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../../.." && pwd)
+here=$root/tests/interop/h5examples
 examples=$root/examples
 build=$(CDPATH='' cd -- "$1" && pwd)
 shift

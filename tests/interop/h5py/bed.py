@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 PLUGIN_DIR = os.path.abspath(os.environ.get("LMC_PLUGIN_DIR") or os.path.join(ROOT, "build/test/filter/plugin"))
 PLUGIN = os.path.join(PLUGIN_DIR, "libh5lmc.so")
 

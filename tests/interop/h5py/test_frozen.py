@@ -1,4 +1,4 @@
-"""Files of tests/h5py/data: what the filter once wrote is read for ever."""
+"""Files of tests/interop/h5py/data: what the filter once wrote is read for ever."""
 
 import glob
 import os

@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from official import judge, read
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 FRAME_MAGIC = bytes([0x8C, 0x4C, 0x4D, 0x43])
 TABLE_NAME = "lmc.archive"
 

@@ -2,7 +2,7 @@
 """Writes strange.h5 beside this file. strange.txt has the problems that examples/h5_inspect.py must find in it. Chunks
 have wrong sizes, for which HDF5 before 2.2 reads beyond its memory: the file is for looking at, not for reading.
 
-    python3 tests/h5examples/data/make_strange.py        needs h5py 3, numpy and xxhash
+    python3 tests/interop/h5examples/data/make_strange.py        needs h5py 3, numpy and xxhash
 
 Run where HDF5_PLUGIN_PATH is not set: some chunks are to lack LMC.
 """
