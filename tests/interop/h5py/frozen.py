@@ -3,7 +3,8 @@
     python frozen.py FOLDER      writes those of FILES that are not in the folder yet
 
 tests/interop/h5py/data was written so, with HDF5 1.10.8. A file that is there is never written again; for a new kind of
-chunk add a name to FILES and run this. What a file holds is what its cases say: their types, layouts and contents stay, too.
+chunk add a name to FILES and run this. What a file holds is what its cases say: their types, layouts and contents stay,
+too.
 """
 
 import ctypes
