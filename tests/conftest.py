@@ -1,11 +1,13 @@
 """conftest.py - options and fixtures of the tests in Python, and what is told of tests that did not run."""
 import os
 import shutil
+import sys
 import tempfile
 
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(ROOT, "tests", "support"))  # modules that several folders import
 LEFT_OUT = "left out: "  # begins the reason of a skip that is not counted
 
 

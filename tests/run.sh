@@ -142,7 +142,7 @@ build_sanitize() {
 build_cross() { # DIR TOOLCHAIN
   mkdir -p build/cross-include &&
     cp "$(lmc_header_path xxhash.h)" build/cross-include/ &&
-    lmc_build "$1" --toolchain "$root/tests/cross/$2.cmake" -DCMAKE_BUILD_TYPE=Release \
+    lmc_build "$1" --toolchain "$root/tests/format/cross/$2.cmake" -DCMAKE_BUILD_TYPE=Release \
       "-DLMC_WERROR=${LMC_WERROR:-OFF}" -DLMC_BUILD_TOOLS=OFF -DLMC_BUILD_FILTER=OFF -DLMC_BUILD_CUDA=OFF \
       "-DLMC_XXHASH_INCLUDE_DIR=$root/build/cross-include"
 }
@@ -223,7 +223,8 @@ emulated() { # PACKAGES EMULATOR SETS
 
 beside_native_build() { # BUILD EMULATOR SETS
   run_ctest "$1" "$1" unit
-  run_pytest "$1-frames" "$lmc_pytest" tests/cross -n "$lmc_jobs" --cross "build/$1" --emulator "$2" --sets "$3"
+  run_pytest "$1-frames" "$lmc_pytest" tests/format/cross -n "$lmc_jobs" --cross "build/$1" --emulator "$2" \
+    --sets "$3"
 }
 
 part_sanitize() {
@@ -238,7 +239,7 @@ part_cli() { with_build build_test run_ctest cli test cli; }
 
 part_slow() { with_build build_test run_pytest slow "$lmc_pytest" tests/cli -m slow -n "$lmc_jobs"; }
 
-part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli tests/gpu -m large; }
+part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli tests/unit/gpu -m large; }
 
 part_checks() { with_build build_test run_ctest checks test checks; }
 
@@ -258,11 +259,11 @@ part_package() { with_build build_test run_ctest package test package; }
 part_quickstart() { with_build build_test run_ctest quickstart test quickstart; }
 
 part_format() {
-  with_build build_test run_pytest format "$lmc_pytest" tests/reference -n "$lmc_jobs" --dist loadfile
+  with_build build_test run_pytest format "$lmc_pytest" tests/format/reference -n "$lmc_jobs" --dist loadfile
 }
 
 part_official() {
-  with_venv with_build build_test run_pytest official "$lmc_python" tests/official -n "$lmc_jobs"
+  with_venv with_build build_test run_pytest official "$lmc_python" tests/interop/official -n "$lmc_jobs"
 }
 
 venv_old_torch() {
@@ -271,15 +272,15 @@ venv_old_torch() {
 
 part_transformers() {
   if venv_old_torch; then
-    with_build build_test run_pytest transformers "$lmc_python_torch" tests/transformers -n "$lmc_jobs"
+    with_build build_test run_pytest transformers "$lmc_python_torch" tests/interop/transformers -n "$lmc_jobs"
   else
     skip transformers "needs torch (Debian: python3-torch python3-venv) and transformers from the package index"
   fi
 }
 
 part_containers() {
-  in_venv containers-old venv_old_torch "$needs_torch" tests/containers
-  in_venv containers-now lmc_venv_torch_now "$needs_torch_now" tests/containers
+  in_venv containers-old venv_old_torch "$needs_torch" tests/interop/containers
+  in_venv containers-now lmc_venv_torch_now "$needs_torch_now" tests/interop/containers
 }
 
 needs_torch="needs torch (Debian: python3-torch python3-venv) and a package index"
@@ -298,7 +299,7 @@ in_venv() { # LOG SET_UP REASON ARGUMENT...: pytest in the environment that SET_
 part_hdf5() {
   if lmc_venvs_h5; then
     lmc_venv_keras || echo "set-up: the cases with Keras will be skipped"
-    with_build build_test run_pytest hdf5 "$lmc_pytest" tests/hdf5 -n "$lmc_jobs" --venvs build
+    with_build build_test run_pytest hdf5 "$lmc_pytest" tests/interop/hdf5 -n "$lmc_jobs" --venvs build
   else
     skip hdf5 "needs Debian's python3-h5py and h5py from the package index"
   fi
@@ -318,7 +319,7 @@ h5py_in_all_beds() {
     for bed in $lmc_h5_beds; do
       {
         status=0
-        "build/venv-h5-$bed/bin/python" -W ignore -m pytest -q -W ignore --bed "$bed" "tests/h5py/$tests" \
+        "build/venv-h5-$bed/bin/python" -W ignore -m pytest -q -W ignore --bed "$bed" "tests/interop/h5py/$tests" \
           >"build/log/h5py-$bed.log" 2>&1 </dev/null || status=$?
         echo "$status" >"build/log/h5py-$bed.status"
       } &
@@ -333,7 +334,7 @@ h5py_in_all_beds() {
 
 part_h5examples() {
   if lmc_venvs_h5; then
-    with_build build_test run_logged h5examples sh tests/h5examples/run.sh build/test \
+    with_build build_test run_logged h5examples sh tests/interop/h5examples/run.sh build/test \
       $(for bed in $lmc_h5_beds; do echo "build/venv-h5-$bed/bin/python"; done)
   else
     skip h5examples "needs Debian's python3-h5py and h5py from the package index"

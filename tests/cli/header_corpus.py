@@ -2,7 +2,7 @@
 
 The table tests/unit/safetensors/headers.tsv has every rule of docs/archive.md, section 2, from both sides; a C test
 holds the reader against it. Here are the files that are no header (their length lies, or they are of another kind) and
-those that are too large for a table. tests/official holds all of them against the safetensors package.
+those that are too large for a table. tests/interop/official holds all of them against the safetensors package.
 
 `choice` of a case says why its verdict differs from that of the safetensors package 0.8: it is one of CHOICES, in the
 words of docs/archive.md, section 2. Without one the verdicts are the same.

@@ -3,15 +3,13 @@ import os
 import random
 import re
 import struct
-import sys
 
 import pytest
 
+import promises
 from support import Archive, check, check_only, in_directory, model, read, small_model, write
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
-import promises  # noqa: E402
 
 
 def make(tool, directory, seed=1):

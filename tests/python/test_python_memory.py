@@ -9,11 +9,8 @@ import sys
 import pytest
 
 import lmcodec
+import promises
 from lmcodec import _buffer
-
-SUPPORT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support")
-sys.path.insert(0, SUPPORT)
-import promises  # noqa: E402
 
 pytestmark = [
     pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux tells the peak of memory"),
@@ -25,7 +22,6 @@ MOST = 24 << 20  # bytes that a case may take: a block of 4 MiB, what decodes it
 
 PROGRAM = """
 import ctypes, os, sys
-sys.path.insert(0, %r)
 import lmcodec, promises
 from lmcodec import _abi, _buffer
 
@@ -108,7 +104,7 @@ def run(case, path, nbytes, is_long):
     with open(path, "wb") as file:
         file.write(promises.archive(nbytes, is_long))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM % (SUPPORT, CASES[case]), str(nbytes), str(int(is_long)),
+    done = subprocess.run([sys.executable, "-c", PROGRAM % CASES[case], str(nbytes), str(int(is_long)),
                            path], capture_output=True, text=True, env=environment)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     taken, said = done.stdout.rstrip("\n").split(" ", 1)

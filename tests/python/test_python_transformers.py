@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed (Debian: python3-torch)")
 pytest.importorskip("transformers", reason="transformers is not installed")
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "transformers"))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "interop", "transformers"))
 from models import save_gpt2, save_llama  # noqa: E402  first: it keeps the library offline
 import torch  # noqa: E402
 import transformers  # noqa: E402

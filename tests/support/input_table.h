@@ -1,8 +1,8 @@
 /*
  * input_table.h - inputs kept as text: a file with a line for each, of fields between tabs, bytes in base64.
  *
- * tests/fuzz/corpus/TARGET.tsv has a name and the input; EXPECT.tsv of tests/vectors has a name, a status, a rule, the
- * input, and the base that it is decoded with if there is one.
+ * tests/fuzz/corpus/TARGET.tsv has a name and the input; EXPECT.tsv of tests/format/vectors has a name, a status, a
+ * rule, the input, and the base that it is decoded with if there is one.
  */
 #ifndef LMC_INPUT_TABLE_H
 #define LMC_INPUT_TABLE_H

@@ -378,14 +378,14 @@ static void test_no_allocation_by_columns(void)
     lmc_ctx *ctx = NULL;
     uint8_t *const frame = must_malloc(1 << 16);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
-    FILE *const file = fopen(LMC_TESTS_DIR "/vectors/handmade_offsets_columns_huge.lmc", "rb");
+    FILE *const file = fopen(LMC_TESTS_DIR "/format/vectors/handmade_offsets_columns_huge.lmc", "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     size_t frame_nbytes = fread(frame, 1, 1 << 16, file);
     fclose(file);
     CU_ASSERT_EQUAL(lmc_decode(ctx, frame, frame_nbytes, found, CONTENT_NBYTES, &nbytes), LMC_OK);
     free(frame);
     size_t count;
-    input_line *const lines = input_table_read(LMC_TESTS_DIR "/vectors/corrupt/EXPECT.tsv", &count);
+    input_line *const lines = input_table_read(LMC_TESTS_DIR "/format/vectors/corrupt/EXPECT.tsv", &count);
     uint8_t *const corrupt =
         input_bytes(input_table_find(lines, "offsets_columns_huge")->input, &frame_nbytes);
     CU_ASSERT_EQUAL(lmc_decode(ctx, corrupt, frame_nbytes, found, CONTENT_NBYTES, &nbytes), LMC_ERR_CORRUPT);

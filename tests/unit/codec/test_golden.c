@@ -1,4 +1,4 @@
-/* test_golden.c - the frozen frames of tests/vectors: the valid ones decode to their contents with every kernel
+/* test_golden.c - the frozen frames of tests/format/vectors: the valid ones decode to their contents with every kernel
  * set (against NAME.base, if there is one), the corrupt ones end in their statuses, and damage to any of them is
  * refused. */
 #include "lmc_test_frame.h"
@@ -8,7 +8,7 @@
 
 #include <dirent.h>
 
-#define VECTORS LMC_TESTS_DIR "/vectors"
+#define VECTORS LMC_TESTS_DIR "/format/vectors"
 #define FILE_MAX (1 << 20)
 #define VECTORS_MAX 300
 

@@ -1,4 +1,4 @@
-/* test_h5_golden.c - the frozen chunks of tests/vectors/h5: the valid ones decode to their contents, the corrupt
+/* test_h5_golden.c - the frozen chunks of tests/format/vectors/h5: the valid ones decode to their contents, the corrupt
  * ones are refused with the status that EXPECT.tsv names. */
 #include "lmc_test_h5.h"
 
@@ -6,7 +6,7 @@
 
 #include "lmc_test_table.h"
 
-#define VECTORS LMC_TESTS_DIR "/vectors/h5"
+#define VECTORS LMC_TESTS_DIR "/format/vectors/h5"
 #define FILE_MAX 100000
 
 static uint8_t stored[FILE_MAX], chunk[FILE_MAX];

@@ -1,12 +1,12 @@
-/* test_gpu_vectors.c - the frozen frames of tests/vectors, decoded by the emulated kernels: the valid ones to their
- * contents, the corrupt ones to the statuses of lmc_decode(). */
+/* test_gpu_vectors.c - the frozen frames of tests/format/vectors, decoded by the emulated kernels: the valid ones to
+ * their contents, the corrupt ones to the statuses of lmc_decode(). */
 #include "lmc_test_gpu.h"
 
 #include <dirent.h>
 
 #include "input_table.h"
 
-#define VECTORS LMC_TESTS_DIR "/vectors"
+#define VECTORS LMC_TESTS_DIR "/format/vectors"
 #define FILE_MAX (1 << 20)
 
 typedef struct file {

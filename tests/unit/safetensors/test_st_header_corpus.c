@@ -1,7 +1,7 @@
 /*
  * test_st_header_corpus.c - a test for each line of headers.tsv: a header that st_header_parse() accepts, or refuses
  * with the cause that the line names. Fields, between tabs: name, "good" or "bad", why the safetensors package says
- * otherwise (tests/official asks it), a part of the message, the header and the data, in which %XX is a byte.
+ * otherwise (tests/interop/official asks it), a part of the message, the header and the data, in which %XX is a byte.
  */
 #include "lmc_test.h"
 
