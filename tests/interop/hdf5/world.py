@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
 DEBIAN_PYTHON = "/usr/bin/python3"
 BEDS = ("110", "114", "200", "220")
