@@ -246,27 +246,27 @@ static void check_base(lmc_base_form form, unsigned thread_count)
     base = NULL;
 }
 
-static void test_delta_frames(void)
+LMC_TEST(test_delta_frames)
 {
     check_base(LMC_BASE_PLAIN, 1);
 }
 
-static void test_delta_frames_with_threads(void)
+LMC_TEST(test_delta_frames_with_threads)
 {
     check_base(LMC_BASE_PLAIN, 3);
 }
 
-static void test_delta_frames_of_rounded_bases(void)
+LMC_TEST(test_delta_frames_of_rounded_bases)
 {
     check_base(LMC_BASE_BF16_OF_F32, 1);
 }
 
-static void test_coded_frames(void)
+LMC_TEST(test_coded_frames)
 {
     check_content(DATA_WEIGHTS, 1);
 }
 
-static void test_coded_frames_with_threads(void)
+LMC_TEST(test_coded_frames_with_threads)
 {
     check_content(DATA_WEIGHTS, 3);
 }
@@ -282,33 +282,33 @@ static void check_matrix(unsigned thread_count)
     check_job(&params, thread_count, LMC_FRAME_CODED);
 }
 
-static void test_frames_of_matrices(void)
+LMC_TEST(test_frames_of_matrices)
 {
     check_matrix(1);
 }
 
-static void test_frames_of_matrices_with_threads(void)
+LMC_TEST(test_frames_of_matrices_with_threads)
 {
     check_matrix(3);
 }
 
-static void test_masked_frames(void)
+LMC_TEST(test_masked_frames)
 {
     check_content(DATA_HALF_ZEROS, 1);
 }
 
-static void test_stored_frames(void)
+LMC_TEST(test_stored_frames)
 {
     check_content(DATA_RANDOM, 1);
 }
 
-static void test_stored_frames_with_threads(void)
+LMC_TEST(test_stored_frames_with_threads)
 {
     check_content(DATA_RANDOM, 3);
 }
 
 /* Plans and frames outlive the context that made them. */
-static void test_objects_outlive_their_context(void)
+LMC_TEST(test_objects_outlive_their_context)
 {
     const lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10);
     lmc_info info = LMC_INIT(lmc_info);
@@ -348,7 +348,7 @@ static void release_plainly(void *user, void *pointer)
     free(pointer);
 }
 
-static void test_no_allocation_by_claims(void)
+LMC_TEST(test_no_allocation_by_claims)
 {
     size_t largest = 0;
     const lmc_allocator allocator = {refuse_large, release_plainly, &largest};
@@ -371,7 +371,7 @@ static void test_no_allocation_by_claims(void)
 
 /* A plan of a few bytes may claim 2^32 - 1 columns: they take no memory if they have no values, and are refused
  * before memory is asked for if they have. */
-static void test_no_allocation_by_columns(void)
+LMC_TEST(test_no_allocation_by_columns)
 {
     size_t largest = 0, nbytes;
     const lmc_allocator allocator = {refuse_large, release_plainly, &largest};
@@ -395,22 +395,4 @@ static void test_no_allocation_by_columns(void)
     lmc_ctx_free(ctx);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_coded_frames),
-        LMC_TEST(test_coded_frames_with_threads),
-        LMC_TEST(test_frames_of_matrices),
-        LMC_TEST(test_frames_of_matrices_with_threads),
-        LMC_TEST(test_masked_frames),
-        LMC_TEST(test_stored_frames),
-        LMC_TEST(test_stored_frames_with_threads),
-        LMC_TEST(test_delta_frames),
-        LMC_TEST(test_delta_frames_with_threads),
-        LMC_TEST(test_delta_frames_of_rounded_bases),
-        LMC_TEST(test_objects_outlive_their_context),
-        LMC_TEST(test_no_allocation_by_claims),
-        LMC_TEST(test_no_allocation_by_columns),
-    };
-    return LMC_TEST_MAIN("alloc", tests, argc, argv);
-}
+LMC_TEST_MAIN("alloc")

@@ -204,7 +204,7 @@ static int layers_case(const lmc_kernels *k, const test_layer *t, size_t n, plac
     return good & release_all();
 }
 
-static void test_layers_match_scalar(void)
+LMC_TEST(test_layers_match_scalar)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -225,7 +225,7 @@ static void test_layers_match_scalar(void)
 }
 
 /* Codes that two symbols share: symbols that never occur may have any. */
-static void test_short_layers_with_dead_symbols(void)
+LMC_TEST(test_short_layers_with_dead_symbols)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -282,7 +282,7 @@ static int hostile_case(const lmc_kernels *k, const test_layer *t, size_t n, pla
     return good & release_all();
 }
 
-static void test_layers_decode_hostile_planes(void)
+LMC_TEST(test_layers_decode_hostile_planes)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -387,7 +387,7 @@ static int split_case(const lmc_kernels *k, unsigned width, const lmc_split *spl
     return good & release_all();
 }
 
-static void test_split_and_join_match_scalar(void)
+LMC_TEST(test_split_and_join_match_scalar)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -451,7 +451,7 @@ static int mask_case(const lmc_kernels *k, unsigned width, unsigned kept_in_8, s
     return good & release_all();
 }
 
-static void test_masks(void)
+LMC_TEST(test_masks)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -466,7 +466,7 @@ static void test_masks(void)
 
 /* ---- copy, hash, choice ---- */
 
-static void test_copy_past_cache_is_a_copy(void)
+LMC_TEST(test_copy_past_cache_is_a_copy)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -498,7 +498,7 @@ static uint64_t hash_in_pieces(const lmc_kernels *k, const uint8_t *p, size_t nb
     return k->hash_end(state);
 }
 
-static void test_hash_is_xxh3(void)
+LMC_TEST(test_hash_is_xxh3)
 {
     static uint8_t data[131072 + 7];
     random_fill(data, sizeof data);
@@ -517,7 +517,7 @@ static void test_hash_is_xxh3(void)
     }
 }
 
-static void test_sets_are_found_by_name(void)
+LMC_TEST(test_sets_are_found_by_name)
 {
     CU_ASSERT_PTR_EQUAL(lmc_kernels_find("scalar"), &lmc_kernels_scalar);
     CU_ASSERT_PTR_NULL(lmc_kernels_find(""));
@@ -530,13 +530,4 @@ static void test_sets_are_found_by_name(void)
         CU_ASSERT_STRING_EQUAL(in_use->name, wanted);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_sets_are_found_by_name),         LMC_TEST(test_layers_match_scalar),
-        LMC_TEST(test_short_layers_with_dead_symbols), LMC_TEST(test_layers_decode_hostile_planes),
-        LMC_TEST(test_split_and_join_match_scalar),    LMC_TEST(test_masks),
-        LMC_TEST(test_copy_past_cache_is_a_copy),      LMC_TEST(test_hash_is_xxh3),
-    };
-    return LMC_TEST_MAIN("kernels", tests, argc, argv);
-}
+LMC_TEST_MAIN("kernels")

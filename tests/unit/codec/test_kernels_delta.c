@@ -89,7 +89,7 @@ static int delta_case(const lmc_kernels *k, const lmc_delta *delta, unsigned wid
     return good & release_all();
 }
 
-static void test_deltas_match_scalar(void)
+LMC_TEST(test_deltas_match_scalar)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -107,7 +107,7 @@ static void test_deltas_match_scalar(void)
 }
 
 /* A class that splits, joins and lists agree on, for every one of its bits. */
-static void test_classes_are_those_of_the_keys(void)
+LMC_TEST(test_classes_are_those_of_the_keys)
 {
     for (unsigned i = 0; i < 2000; i++) {
         const unsigned width = random_below(4), nbytes = 1u << width;
@@ -194,7 +194,7 @@ static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, plac
     return good & release_all();
 }
 
-static void test_lists_keep_order(void)
+LMC_TEST(test_lists_keep_order)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -225,7 +225,7 @@ static int sign_changes_case(const lmc_kernels *k, size_t n, unsigned sign_chang
     return good & release_all();
 }
 
-static void test_sign_changes_go_and_come_back(void)
+LMC_TEST(test_sign_changes_go_and_come_back)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -338,7 +338,7 @@ static int changes_case(const lmc_kernels *k, unsigned class_count, size_t n, un
     return good & (at == count) & release_all();
 }
 
-static void test_changes_are_numbered_and_found(void)
+LMC_TEST(test_changes_are_numbered_and_found)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -390,7 +390,7 @@ static int gaps_case(const lmc_kernels *k, size_t n, unsigned share, int inverte
     return good & release_all();
 }
 
-static void test_gaps_match_scalar(void)
+LMC_TEST(test_gaps_match_scalar)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -404,15 +404,4 @@ static void test_gaps_match_scalar(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_deltas_match_scalar),
-        LMC_TEST(test_classes_are_those_of_the_keys),
-        LMC_TEST(test_lists_keep_order),
-        LMC_TEST(test_sign_changes_go_and_come_back),
-        LMC_TEST(test_changes_are_numbered_and_found),
-        LMC_TEST(test_gaps_match_scalar),
-    };
-    return LMC_TEST_MAIN("kernels of deltas", tests, argc, argv);
-}
+LMC_TEST_MAIN("kernels of deltas")

@@ -46,7 +46,7 @@ static int high_parts_case(const lmc_kernels *k, unsigned width, unsigned rotati
     return good & release_all();
 }
 
-static void test_high_parts(void)
+LMC_TEST(test_high_parts)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -97,7 +97,7 @@ static int clipped_case(const lmc_kernels *k, size_t n)
     return good & release_all();
 }
 
-static void test_clipped_magnitudes(void)
+LMC_TEST(test_clipped_magnitudes)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -111,7 +111,7 @@ static void test_clipped_magnitudes(void)
 }
 
 /* The largest sum that there can be. */
-static void test_large_sums(void)
+LMC_TEST(test_large_sums)
 {
     static uint16_t high[65536], shift[65536];
     const lmc_clip clip = {0x7fff, 100}, all = {0xffff, 0xffff};
@@ -142,7 +142,7 @@ static int add_shifts_case(const lmc_kernels *k, size_t n)
     return good & release_all();
 }
 
-static void test_sums_of_offsets(void)
+LMC_TEST(test_sums_of_offsets)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -155,13 +155,4 @@ static void test_sums_of_offsets(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_high_parts),
-        LMC_TEST(test_clipped_magnitudes),
-        LMC_TEST(test_large_sums),
-        LMC_TEST(test_sums_of_offsets),
-    };
-    return LMC_TEST_MAIN("kernels_offsets", tests, argc, argv);
-}
+LMC_TEST_MAIN("kernels_offsets")

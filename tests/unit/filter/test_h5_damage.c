@@ -29,7 +29,7 @@ static h5_stored encode_case(const h5_case *c)
 
 /* ---- damage ---- */
 
-static void test_every_truncation(void)
+LMC_TEST(test_every_truncation)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         h5_stored stored = encode_case(&h5_cases[c]);
@@ -45,7 +45,7 @@ static void test_every_truncation(void)
 }
 
 /* Every bit of heads and tails, and one of each byte between them. */
-static void test_flipped_bits(void)
+LMC_TEST(test_flipped_bits)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         h5_stored stored = encode_case(&h5_cases[c]);
@@ -61,7 +61,7 @@ static void test_flipped_bits(void)
     }
 }
 
-static void test_swapped_and_random_bytes(void)
+LMC_TEST(test_swapped_and_random_bytes)
 {
     uint8_t bytes[600];
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
@@ -121,7 +121,7 @@ static void check_failing_allocations(const h5_case *c)
     free(stored.bytes);
 }
 
-static void test_failing_allocations(void)
+LMC_TEST(test_failing_allocations)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++)
         check_failing_allocations(&h5_cases[c]);
@@ -129,16 +129,10 @@ static void test_failing_allocations(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_every_truncation),
-        LMC_TEST(test_flipped_bits),
-        LMC_TEST(test_swapped_and_random_bytes),
-        LMC_TEST(test_failing_allocations),
-    };
     room = h5_room_open(STORED_MAX, CHUNK_NBYTES);
     if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
         abort();
-    const int status = LMC_TEST_MAIN("h5_damage", tests, argc, argv);
+    const int status = lmc_test_main("h5_damage", argc, argv);
     lmc_ctx_free(ctx);
     h5_room_close(&room);
     return status;

@@ -61,7 +61,7 @@ static lmc_status columns_status(const size_t *nbytes, unsigned width)
     return h5_decode_status(ctx, &room, f.bytes, f.stored_nbytes);
 }
 
-static void test_columns_of_unequal_size(void)
+LMC_TEST(test_columns_of_unequal_size)
 {
     static const struct {
         size_t nbytes[3];
@@ -99,7 +99,7 @@ static void test_columns_of_unequal_size(void)
 }
 
 /* Sizes in the head that do not fit the frames, with a check that is right. */
-static void test_sizes_of_frames(void)
+LMC_TEST(test_sizes_of_frames)
 {
     static const uint8_t content[40] = {1, 2, 3};
     static const uint32_t wrong[] = {0, 1, 23, 63, 65, 128, 192, 193, 1000, 0x7fffffff, 0xffffffff};
@@ -117,7 +117,7 @@ static void test_sizes_of_frames(void)
     }
 }
 
-static void test_frames_that_are_none(void)
+LMC_TEST(test_frames_that_are_none)
 {
     static const uint8_t content[40] = {1, 2, 3};
     add_frame(content, sizeof content, LMC_DTYPE_F32);
@@ -135,7 +135,7 @@ static void test_frames_that_are_none(void)
 }
 
 /* Chunks of no bytes are legal in every layout; there may be no memory for them at all. */
-static void test_empty_chunks(void)
+LMC_TEST(test_empty_chunks)
 {
     static const unsigned layouts[][3] = {{H5_WIRE_LAYOUT_PLAIN, 2, 0},
                                           {H5_WIRE_LAYOUT_PLAIN, 8, 0},
@@ -183,7 +183,7 @@ static void check_forged(unsigned layout, unsigned swap, unsigned width, size_t 
     CU_ASSERT(dst_nbytes == nbytes && memcmp(dst, expected, nbytes) == 0);
 }
 
-static void test_every_layout_of_others(void)
+LMC_TEST(test_every_layout_of_others)
 {
     for (size_t i = 0; i < 800; i++) {
         const unsigned swap = (unsigned[]){0, 2, 4, 8}[random_below(4)];
@@ -205,7 +205,7 @@ static void store(uint8_t *p, uint64_t value, size_t nbytes)
 }
 
 /* Frames whose head claims more than it has, plain and below a head with the right check. */
-static void test_claimed_sizes(void)
+LMC_TEST(test_claimed_sizes)
 {
     lmc_ctx *const counted = h5_create_counting();
     uint8_t chunk[CHUNK_NBYTES], dst[100];
@@ -236,7 +236,7 @@ static void test_claimed_sizes(void)
 
 /* The most that a few bytes can claim: blocks of 8 MiB with 13 bytes each. Without its checksum it is not believed;
  * with it, it is, as far as the size goes. */
-static void test_claims_need_their_checksum(void)
+LMC_TEST(test_claims_need_their_checksum)
 {
     const unsigned blocks = 1000;
     const size_t nbytes = 32 + 13 + 13 * blocks + 8;
@@ -271,16 +271,10 @@ static void test_claims_need_their_checksum(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_columns_of_unequal_size),    LMC_TEST(test_sizes_of_frames),
-        LMC_TEST(test_frames_that_are_none),       LMC_TEST(test_empty_chunks),
-        LMC_TEST(test_every_layout_of_others),     LMC_TEST(test_claimed_sizes),
-        LMC_TEST(test_claims_need_their_checksum),
-    };
     room = h5_room_open(STORED_MAX, CHUNK_NBYTES);
     if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
         abort();
-    const int status = LMC_TEST_MAIN("h5_forged", tests, argc, argv);
+    const int status = lmc_test_main("h5_forged", argc, argv);
     lmc_ctx_free(ctx);
     h5_room_close(&room);
     return status;

@@ -106,7 +106,7 @@ static void store(uint8_t *p, uint64_t value, size_t nbytes)
 }
 
 /* As the document has it: 10 bytes as in every layout, u32 count of rows, u32 for each frame but the last, check. */
-static void test_head_by_the_document(void)
+LMC_TEST(test_head_by_the_document)
 {
     uint8_t expected[10 + 4 + 4 * 2 + 8] = {0x8c, 0x4c, 0x4d, 0x48, 1, 3, 8, 0, 16, 0, 3, 0, 0, 0};
     const uint32_t sizes[3] = {0x01020304, 0xfffffff0, 77};
@@ -144,7 +144,7 @@ static lmc_status head_status(unsigned swap, unsigned width, uint32_t row_count)
     return status;
 }
 
-static void test_every_field_of_heads(void)
+LMC_TEST(test_every_field_of_heads)
 {
     static const uint32_t bad_counts[] = {0, 1, 65537, 0x10000002, 0x80000000, 0xffffffff};
     for (uint32_t count = 2; count <= 65536; count += count < 40 || count > 65500 ? 1 : 3517)
@@ -191,7 +191,7 @@ static void check_allowed(unsigned swap, unsigned width, unsigned row_count, siz
     CU_ASSERT(dst_nbytes == nbytes && memcmp(dst, expected, nbytes) == 0);
 }
 
-static void test_every_form_of_others(void)
+LMC_TEST(test_every_form_of_others)
 {
     for (unsigned i = 0; i < 300; i++) {
         const unsigned row_count = 2 + (unsigned)random_below(9);
@@ -204,7 +204,7 @@ static void test_every_form_of_others(void)
 
 /* ---- what it does not ---- */
 
-static void test_rows_of_unequal_size(void)
+LMC_TEST(test_rows_of_unequal_size)
 {
     static const size_t sizes[][3] = {{900, 900, 901}, {900, 900, 899}, {900, 901, 900}, {900, 899, 900},
                                       {901, 900, 900}, {0, 900, 900},   {900, 0, 900},   {900, 900, 0},
@@ -218,7 +218,7 @@ static void test_rows_of_unequal_size(void)
 }
 
 /* A frame that asks for a base where there is none: before all others, in every other layout, and alone. */
-static void test_no_base(void)
+LMC_TEST(test_no_base)
 {
     add_delta(row(1), row(0));
     add_plain(row(1), ROW_NBYTES);
@@ -242,7 +242,7 @@ static void test_no_base(void)
 }
 
 /* BF16 against F32 asks for twice as many bytes as a row has. */
-static void test_base_of_another_size(void)
+LMC_TEST(test_base_of_another_size)
 {
     uint8_t halves[ROW_NBYTES / 2];
     for (size_t i = 0; i < sizeof halves; i++)
@@ -255,7 +255,7 @@ static void test_base_of_another_size(void)
 }
 
 /* Whole rows that do not belong together: a checksum says so, and nobody is sent to look for a base. */
-static void test_rows_of_other_chunks(void)
+LMC_TEST(test_rows_of_other_chunks)
 {
     static const unsigned bases[][ROW_COUNT] = {{0, 1, 1, 2}, {0, 0, 2, 2}, {0, 2, 1, 2}, {0, 0, 1, 0}};
     make_good();
@@ -276,7 +276,7 @@ static void test_rows_of_other_chunks(void)
     CU_ASSERT_EQUAL(status_of(ROWS, 0, 0, ROW_COUNT), LMC_ERR_CHECKSUM);
 }
 
-static void test_sizes_of_frames(void)
+LMC_TEST(test_sizes_of_frames)
 {
     static const uint32_t wrong[] = {0, 1, 23, 5000, 0x7fffffff, 0xffffffff};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
@@ -296,7 +296,7 @@ static void test_sizes_of_frames(void)
 }
 
 /* Heads of frames that claim more than they have; rows that add up to more than a size_t. */
-static void test_claimed_sizes(void)
+LMC_TEST(test_claimed_sizes)
 {
     lmc_ctx *const counted = h5_create_counting();
     uint8_t dst[100];
@@ -321,7 +321,7 @@ static void test_claimed_sizes(void)
 
 /* ---- damage ---- */
 
-static void test_truncations_and_flipped_bits(void)
+LMC_TEST(test_truncations_and_flipped_bits)
 {
     uint8_t *dst;
     size_t dst_nbytes;
@@ -336,7 +336,7 @@ static void test_truncations_and_flipped_bits(void)
     }
 }
 
-static void test_failing_allocations(void)
+LMC_TEST(test_failing_allocations)
 {
     const unsigned values[9] = {16, 0, 0, LMC_H5_MAGIC, 4, (LMC_DTYPE_F32 + 1u) << 16, 0, 0, ROW_COUNT};
     static uint8_t dst[32768];
@@ -368,24 +368,11 @@ static void test_failing_allocations(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_head_by_the_document),
-        LMC_TEST(test_every_field_of_heads),
-        LMC_TEST(test_every_form_of_others),
-        LMC_TEST(test_rows_of_unequal_size),
-        LMC_TEST(test_no_base),
-        LMC_TEST(test_base_of_another_size),
-        LMC_TEST(test_rows_of_other_chunks),
-        LMC_TEST(test_sizes_of_frames),
-        LMC_TEST(test_claimed_sizes),
-        LMC_TEST(test_truncations_and_flipped_bits),
-        LMC_TEST(test_failing_allocations),
-    };
     room = h5_room_open(STORED_MAX, CHUNK_NBYTES + 2000);
     if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
         abort();
     fill_chunk();
-    const int status = LMC_TEST_MAIN("h5_rows_forged", tests, argc, argv);
+    const int status = lmc_test_main("h5_rows_forged", argc, argv);
     lmc_ctx_free(ctx);
     h5_room_close(&room);
     return status;

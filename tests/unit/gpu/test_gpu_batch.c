@@ -28,7 +28,7 @@ static lmc_cuda_batch *make_batch(void)
     return batch;
 }
 
-static void test_arguments(void)
+LMC_TEST(test_arguments)
 {
     lmc_cuda_batch *const batch = make_batch();
     test_frame frame = make_frame();
@@ -83,7 +83,7 @@ static lmc_status refuse_write(void *user, uint64_t device_address, const void *
 }
 
 /* Blocks of which the device has said nothing, as if it had not run, are the host's. */
-static void test_pending(void)
+LMC_TEST(test_pending)
 {
     lmc_cuda_batch *const batch = make_batch();
     test_frame frame = make_frame();
@@ -118,7 +118,7 @@ static void test_pending(void)
 }
 
 /* Damage of one tensor is told by name and place, and leaves the others right. */
-static void test_failures(void)
+LMC_TEST(test_failures)
 {
     lmc_cuda_batch *const batch = make_batch();
     test_frame frame = make_frame();
@@ -155,7 +155,7 @@ static void test_failures(void)
 
 /* The descriptors of a stored frame of 2^40 bytes would take more than 4 GiB. Of its pages, the first one and the last
  * one alone are there. */
-static void test_too_many_blocks(void)
+LMC_TEST(test_too_many_blocks)
 {
     const lmc_kernels *const kernels = lmc_kernels_get();
     const uint64_t content_nbytes = UINT64_C(1) << 40;
@@ -235,7 +235,7 @@ static lmc_status use_batch(const lmc_allocator *allocator, const test_frame *fr
     return status;
 }
 
-static void test_memory(void)
+LMC_TEST(test_memory)
 {
     test_frame frame = make_frame();
     lmc_status status = LMC_ERR_NOMEM;
@@ -253,12 +253,8 @@ static void test_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_arguments),       LMC_TEST(test_pending), LMC_TEST(test_failures),
-        LMC_TEST(test_too_many_blocks), LMC_TEST(test_memory),
-    };
     ctx = must_create_ctx();
-    const int status = LMC_TEST_MAIN("gpu_batch", tests, argc, argv);
+    const int status = lmc_test_main("gpu_batch", argc, argv);
     lmc_ctx_free(ctx);
     return status;
 }

@@ -95,12 +95,12 @@ static int run_call(const lmc_test_call *call, long number)
     return counted.has_failed;
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     lmc_test_calls_make();
 }
 
-static void test_counts(void)
+LMC_TEST(test_counts)
 {
     for (unsigned threads = 1; threads <= 4; threads += 3) {
         lmc_test_threads = threads;
@@ -127,18 +127,18 @@ static void fail_all(int lasting)
     }
 }
 
-static void test_one_fails(void)
+LMC_TEST(test_one_fails)
 {
     fail_all(0);
 }
 
-static void test_all_fail_from_one_on(void)
+LMC_TEST(test_all_fail_from_one_on)
 {
     fail_all(1);
 }
 
 /* With several threads, which one meets the failure is chance. */
-static void test_one_fails_with_threads(void)
+LMC_TEST(test_one_fails_with_threads)
 {
     lmc_test_threads = 3;
     fail_all(0);
@@ -146,7 +146,7 @@ static void test_one_fails_with_threads(void)
 }
 
 /* The struct is copied; the functions must last as long as what was made with them. */
-static void test_the_struct_is_copied(void)
+LMC_TEST(test_the_struct_is_copied)
 {
     lmc_allocator passing = memory;
     unsigned char dst[6000];
@@ -168,7 +168,7 @@ static void test_the_struct_is_copied(void)
     CU_ASSERT_EQUAL(counted.live_count, 0);
 }
 
-static void test_failed_open(void)
+LMC_TEST(test_failed_open)
 {
     lmc_st_file *file = (lmc_st_file *)&counted;
     lmc_st_writer *writer = (lmc_st_writer *)&counted;
@@ -184,13 +184,13 @@ static void test_failed_open(void)
     CU_ASSERT_EQUAL(counted.live_count, 0);
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     lmc_test_calls_end();
 }
 
 /* A count that a file states may be larger than all memory: no part of it is allocated in its place. */
-static void test_arrays_beyond_all_memory(void)
+LMC_TEST(test_arrays_beyond_all_memory)
 {
     CU_ASSERT_PTR_NULL(st_allocate_array(&lmc_memory_default, UINT64_MAX, 24));
     CU_ASSERT_PTR_NULL(st_allocate_array(&lmc_memory_default, (uint64_t)SIZE_MAX / 24 + 1, 24));
@@ -202,18 +202,4 @@ static void test_arrays_beyond_all_memory(void)
     st_release(&lmc_memory_default, zeros);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_counts),
-        LMC_TEST(test_one_fails),
-        LMC_TEST(test_all_fail_from_one_on),
-        LMC_TEST(test_one_fails_with_threads),
-        LMC_TEST(test_the_struct_is_copied),
-        LMC_TEST(test_failed_open),
-        LMC_TEST(test_arrays_beyond_all_memory),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_allocator", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_allocator")

@@ -49,7 +49,7 @@ static void make_files(void)
     CU_ASSERT_EQUAL(fclose(file), 0);
 }
 
-static void test_convert(void)
+LMC_TEST(test_convert)
 {
     lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -73,7 +73,7 @@ static lmc_st_file *open_or_fail(const char *path)
     return file;
 }
 
-static void test_describe(void)
+LMC_TEST(test_describe)
 {
     static const lmc_st_mode modes[] = {LMC_ST_MODE_CODED, LMC_ST_MODE_CODED, LMC_ST_MODE_SHORT,
                                         LMC_ST_MODE_SHORT};
@@ -125,7 +125,7 @@ static void check_ranges(const lmc_st_file *file, lmc_ctx *ctx)
     }
 }
 
-static void test_read(void)
+LMC_TEST(test_read)
 {
     lmc_ctx *ctx = NULL;
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
@@ -139,7 +139,7 @@ static void test_read(void)
     lmc_ctx_free(ctx);
 }
 
-static void test_read_limits(void)
+LMC_TEST(test_read_limits)
 {
     unsigned char dst[16];
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -155,7 +155,7 @@ static void test_read_limits(void)
 }
 
 /* A plain file that is cut while it is open: the tensor is named. */
-static void test_read_of_a_cut_file(void)
+LMC_TEST(test_read_of_a_cut_file)
 {
     unsigned char dst[16];
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -185,7 +185,7 @@ static void *read_all(void *file)
     return wrong == 0 ? NULL : file;
 }
 
-static void test_threads_share_a_file(void)
+LMC_TEST(test_threads_share_a_file)
 {
     pthread_t threads[4];
     lmc_st_file *const file = open_or_fail(archive_path);
@@ -219,7 +219,7 @@ static void watch_progress(void *user, uint64_t done_nbytes, uint64_t total_nbyt
     __atomic_store_n(&seen->cancel, seen->cancels, __ATOMIC_RELAXED);
 }
 
-static void test_progress_and_cancel(void)
+LMC_TEST(test_progress_and_cancel)
 {
     for (unsigned threads = 1; threads < 4; threads++) {
         for (int cancels = 0; cancels < 2; cancels++) {
@@ -247,7 +247,7 @@ static void test_progress_and_cancel(void)
     }
 }
 
-static void test_option_rules(void)
+LMC_TEST(test_option_rules)
 {
     lmc_st_options options;
     lmc_st_options_init(&options);
@@ -281,7 +281,7 @@ static void expect_shape(const lmc_st_file *file, uint64_t index, size_t rank)
 }
 
 /* Shapes of few dimensions are kept as numbers, others are made from the text. */
-static void test_large_ranks(void)
+LMC_TEST(test_large_ranks)
 {
     static const size_t ranks[RANK_COUNT] = {15, 16, 17, LMC_ST_RANK_MAX};
     uint64_t shape[LMC_ST_RANK_MAX];
@@ -309,7 +309,7 @@ static void test_large_ranks(void)
 }
 
 /* Spaces are allowed in a shape, and read with it. */
-static void test_spaced_shape(void)
+LMC_TEST(test_spaced_shape)
 {
     char bytes[400];
     char path[80];
@@ -335,27 +335,11 @@ static void test_spaced_shape(void)
     CU_ASSERT_EQUAL(unlink(path), 0);
 }
 
-static void test_clean_up(void)
+LMC_TEST(test_clean_up)
 {
     unlink(plain_path);
     unlink(archive_path);
     CU_ASSERT_EQUAL(rmdir(directory), 0); /* nothing was left behind */
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_convert),
-        LMC_TEST(test_describe),
-        LMC_TEST(test_read),
-        LMC_TEST(test_read_limits),
-        LMC_TEST(test_threads_share_a_file),
-        LMC_TEST(test_progress_and_cancel),
-        LMC_TEST(test_option_rules),
-        LMC_TEST(test_read_of_a_cut_file),
-        LMC_TEST(test_large_ranks),
-        LMC_TEST(test_spaced_shape),
-        LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_api", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_api")

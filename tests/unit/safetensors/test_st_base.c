@@ -23,7 +23,7 @@ static void clean(void)
     (void)unlink(archive);
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     lmc_test_dir_make();
     set_paths();
@@ -51,7 +51,7 @@ static void expect_base(const char *name, int base, lmc_st_base_place place)
     CU_ASSERT_TRUE(base < 0 || found == place);
 }
 
-static void test_snapshots(void)
+LMC_TEST(test_snapshots)
 {
     lmc_st_file *file = NULL;
     lmc_st_base base = LMC_INIT(lmc_st_base);
@@ -71,7 +71,7 @@ static void test_snapshots(void)
 }
 
 /* Of itself little more than the header is left. */
-static void test_itself(void)
+LMC_TEST(test_itself)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_write_snapshot(new, 3);
@@ -82,7 +82,7 @@ static void test_itself(void)
 }
 
 /* Added, removed, reshaped, retyped, renamed. */
-static void test_matching(void)
+LMC_TEST(test_matching)
 {
     lmc_test_snapshot(w, COUNT, 0);
     lmc_test_snapshot(v, COUNT, 1);
@@ -113,7 +113,7 @@ static void test_matching(void)
 
 /* A BF16 copy of F32 masters of the same file costs next to nothing, with and without a base, whatever
  * stands first; a tensor that is none is not taken for one. */
-static void test_masters(void)
+LMC_TEST(test_masters)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_snapshot_f32(f, COUNT, 2);
@@ -148,7 +148,7 @@ static void test_masters(void)
 }
 
 /* The masters are in the base only. */
-static void test_masters_in_base(void)
+LMC_TEST(test_masters_in_base)
 {
     lmc_test_snapshot_f32(f, COUNT, 2);
     lmc_test_rounded(w, f, COUNT);
@@ -165,7 +165,7 @@ static void test_masters_in_base(void)
 }
 
 /* Same values, other shape: no copy. */
-static void test_no_master(void)
+LMC_TEST(test_no_master)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const uint64_t square[2] = {COUNT / 100, 100};
@@ -181,7 +181,7 @@ static void test_no_master(void)
 }
 
 /* An alias has no base of its own, nor is it one. */
-static void test_alias(void)
+LMC_TEST(test_alias)
 {
     lmc_st_mode mode;
     lmc_st_base_place place;
@@ -210,7 +210,7 @@ static void test_alias(void)
 }
 
 /* A program's archive. */
-static void test_writer(void)
+LMC_TEST(test_writer)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options = lmc_test_options(2);
@@ -232,7 +232,7 @@ static void test_writer(void)
 }
 
 /* Parts of a tensor, by an open file. */
-static void test_read_range(void)
+LMC_TEST(test_read_range)
 {
     static unsigned char got[2 * COUNT];
     lmc_st_file *file = NULL;
@@ -255,7 +255,7 @@ static void test_read_range(void)
 }
 
 /* Without a base and without masters nothing is recorded of either. */
-static void test_none(void)
+LMC_TEST(test_none)
 {
     lmc_st_file *file = NULL;
     lmc_st_base base = LMC_INIT(lmc_st_base);
@@ -280,18 +280,9 @@ static void test_none(void)
     clean();
 }
 
-static void test_clean_up(void)
+LMC_TEST(test_clean_up)
 {
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),      LMC_TEST(test_snapshots), LMC_TEST(test_itself),
-        LMC_TEST(test_matching),   LMC_TEST(test_masters),   LMC_TEST(test_masters_in_base),
-        LMC_TEST(test_no_master),  LMC_TEST(test_alias),     LMC_TEST(test_writer),
-        LMC_TEST(test_read_range), LMC_TEST(test_none),      LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_base", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_base")

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     lmc_test_dir_make();
 }
@@ -69,7 +69,7 @@ static size_t chain_length(const char *path)
 }
 
 /* Each is restored with nothing but archives there. */
-static void test_chains(void)
+LMC_TEST(test_chains)
 {
     enum { COUNT = 20 };
     make_chain(COUNT, lmc_test_write_snapshot);
@@ -84,7 +84,7 @@ static void test_chains(void)
     drop_chain(COUNT);
 }
 
-static void test_longest_chain(void)
+LMC_TEST(test_longest_chain)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_chain(LMC_ST_CHAIN_MAX, write_tiny);
@@ -110,7 +110,7 @@ static void test_longest_chain(void)
 }
 
 /* A file needs a base that needs the file. */
-static void test_cycle(void)
+LMC_TEST(test_cycle)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     write_tiny(plain_name(0), 0);
@@ -129,7 +129,7 @@ static void test_cycle(void)
 }
 
 /* NAME and NAME.lmc, beside it and in a directory, and a file that was named. */
-static void test_places(void)
+LMC_TEST(test_places)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const lmc_test_kept dir_kept = lmc_test_keep("dir");
@@ -164,7 +164,7 @@ static void test_places(void)
 
 /* A symbolic link is followed; a file of the name that is another one is passed over, even if only its content
  * differs. */
-static void test_passed_over(void)
+LMC_TEST(test_passed_over)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const lmc_test_kept dir_kept = lmc_test_keep("dir");
@@ -192,7 +192,7 @@ static void test_passed_over(void)
 }
 
 /* Every bit of the base counts: plain, or an archive, whose own checks speak first. */
-static void test_wrong_by_one_bit(void)
+LMC_TEST(test_wrong_by_one_bit)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_result result = LMC_INIT(lmc_st_result);
@@ -218,7 +218,7 @@ static void test_wrong_by_one_bit(void)
 }
 
 /* A flip in any file of a chain is found; with a damaged middle the diagnostic says where. */
-static void test_damaged_chain(void)
+LMC_TEST(test_damaged_chain)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_chain(3, write_tiny);
@@ -243,7 +243,7 @@ static void test_damaged_chain(void)
 }
 
 /* Without the base, everything else is verified. */
-static void test_verify_without(void)
+LMC_TEST(test_verify_without)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_result result = LMC_INIT(lmc_st_result);
@@ -263,7 +263,7 @@ static void test_verify_without(void)
 }
 
 /* What needs no base, and what can be had of it, is saved. */
-static void test_salvage(void)
+LMC_TEST(test_salvage)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_result result = LMC_INIT(lmc_st_result);
@@ -289,7 +289,7 @@ static void test_salvage(void)
 }
 
 /* No call writes to a base. */
-static void test_never_written(void)
+LMC_TEST(test_never_written)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_chain(3, write_tiny);
@@ -304,7 +304,7 @@ static void test_never_written(void)
     drop_chain(3);
 }
 
-static void test_set_base(void)
+LMC_TEST(test_set_base)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *file = NULL;
@@ -327,7 +327,7 @@ static void test_set_base(void)
 }
 
 /* A base whose name cannot be recorded. */
-static void test_name(void)
+LMC_TEST(test_name)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const char *const bad = lmc_test_path("not \xff utf-8");
@@ -343,7 +343,7 @@ static void test_name(void)
 }
 
 /* Each file of a directory has the file of its name as its base, or none. */
-static void test_directories(void)
+LMC_TEST(test_directories)
 {
     static const char *const folders[] = {"d0", "d0/sub", "d1", "d1/sub", "d2", "d2/sub"};
     lmc_st_options options = lmc_test_options(2);
@@ -397,29 +397,9 @@ static void test_directories(void)
     lmc_test_remove(lmc_test_path("r2"));
 }
 
-static void test_clean_up(void)
+LMC_TEST(test_clean_up)
 {
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_chains),
-        LMC_TEST(test_longest_chain),
-        LMC_TEST(test_cycle),
-        LMC_TEST(test_places),
-        LMC_TEST(test_passed_over),
-        LMC_TEST(test_wrong_by_one_bit),
-        LMC_TEST(test_damaged_chain),
-        LMC_TEST(test_verify_without),
-        LMC_TEST(test_salvage),
-        LMC_TEST(test_never_written),
-        LMC_TEST(test_set_base),
-        LMC_TEST(test_name),
-        LMC_TEST(test_directories),
-        LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_base_chain", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_base_chain")

@@ -5,7 +5,7 @@
 #include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     lmc_test_dir_make();
     CU_ASSERT_EQUAL(mkdir(lmc_test_path("a"), 0755), 0);
@@ -69,7 +69,7 @@ static lmc_st_file *open_in(const char *path, const char *first, const char *sec
 
 /* The longest chain, each file of which is found twice: every base is the right one. Would each look at a candidate
  * look at all candidates for its base, this had no end. */
-static void test_two_of_each(void)
+LMC_TEST(test_two_of_each)
 {
     const lmc_test_kept a = lmc_test_keep("a");
     const lmc_test_kept b = lmc_test_keep("b");
@@ -92,7 +92,7 @@ static void test_two_of_each(void)
 }
 
 /* A plain file that differs in its last value, before and after the right one. */
-static void test_last_value(void)
+LMC_TEST(test_last_value)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const lmc_test_kept a = lmc_test_keep("a");
@@ -120,7 +120,7 @@ static void test_last_value(void)
 }
 
 /* A file of the chain is no output, even if what is written does not need it. */
-static void test_outputs(void)
+LMC_TEST(test_outputs)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options = lmc_test_options(1);
@@ -141,18 +141,11 @@ static void test_outputs(void)
     drop_two(3);
 }
 
-static void test_clean_up(void)
+LMC_TEST(test_clean_up)
 {
     lmc_test_remove(lmc_test_path("a"));
     lmc_test_remove(lmc_test_path("b"));
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),   LMC_TEST(test_two_of_each), LMC_TEST(test_last_value),
-        LMC_TEST(test_outputs), LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_base_search", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_base_search")

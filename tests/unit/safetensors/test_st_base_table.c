@@ -61,7 +61,7 @@ static void expect(forged made, lmc_status status)
     free(made.bytes);
 }
 
-static void test_round_trip(void)
+LMC_TEST(test_round_trip)
 {
     st_table table;
     const forged made = make(usual_links, 3, "step.safetensors");
@@ -80,7 +80,7 @@ static void test_round_trip(void)
     expect(make(usual_links + 1, 1, ""), LMC_OK);
 }
 
-static void test_names(void)
+LMC_TEST(test_names)
 {
     static const char *const good[] = {"a", "...", ".a", "a b", "\xc3\xa9", "a\nb", "12345678"};
     static const char *const bad[] = {"/", "a/b", "/etc/passwd", "..", ".", "../x", "a\xff", "\xc0\x80"};
@@ -104,7 +104,7 @@ static void test_names(void)
     expect(made, LMC_ERR_CORRUPT);
 }
 
-static void test_base_without_links(void)
+LMC_TEST(test_base_without_links)
 {
     const size_t fields[] = {8, 16, 24};
     for (size_t i = 0; i < 3; i++) {
@@ -116,7 +116,7 @@ static void test_base_without_links(void)
     expect(make(usual_links, 3, ""), LMC_ERR_CORRUPT);
 }
 
-static void test_links(void)
+LMC_TEST(test_links)
 {
     static const struct {
         st_link links[2];
@@ -139,7 +139,7 @@ static void test_links(void)
     }
 }
 
-static void test_sizes(void)
+LMC_TEST(test_sizes)
 {
     const uint32_t counts[] = {0, 2, 4, 0x20000003u, UINT32_MAX};
     const uint32_t names[] = {0, 8, 17, 255, 256, 0x80000000u, UINT32_MAX};
@@ -162,7 +162,7 @@ static void test_sizes(void)
 }
 
 /* Every bit flipped behind a right checksum: refused, or something that keeps the rules. */
-static void test_every_bit(void)
+LMC_TEST(test_every_bit)
 {
     st_table table;
     const forged made = make(usual_links, 3, "step.safetensors");
@@ -264,7 +264,7 @@ static void change_link(size_t at, unsigned char value, lmc_status status, const
     expect_restore(status, text);
 }
 
-static void test_forged_archives(void)
+LMC_TEST(test_forged_archives)
 {
     lmc_test_dir_make();
     change_link(4, 0, LMC_OK, NULL);
@@ -276,7 +276,7 @@ static void test_forged_archives(void)
     lmc_test_dir_end();
 }
 
-static void test_forged_base(void)
+LMC_TEST(test_forged_base)
 {
     static const struct {
         size_t at;
@@ -300,12 +300,4 @@ static void test_forged_base(void)
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_round_trip),      LMC_TEST(test_names),       LMC_TEST(test_base_without_links),
-        LMC_TEST(test_links),           LMC_TEST(test_sizes),       LMC_TEST(test_every_bit),
-        LMC_TEST(test_forged_archives), LMC_TEST(test_forged_base),
-    };
-    return LMC_TEST_MAIN("st_base_table", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_base_table")

@@ -56,14 +56,14 @@ static void check_reader(const char *name)
     lmc_st_close(file);
 }
 
-static void test_reader(void)
+LMC_TEST(test_reader)
 {
     make_files();
     check_reader("plain");
     check_reader("archive");
 }
 
-static void test_content_hash(void)
+LMC_TEST(test_content_hash)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *const plain = open_file("plain");
@@ -100,7 +100,7 @@ static lmc_status supply_content(void *user, uint64_t offset, void *dst, size_t 
     return LMC_OK;
 }
 
-static void test_write_content(void)
+LMC_TEST(test_write_content)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     supply supply = {.limit = CONTENT_NBYTES - 1, .diag = &diag};
@@ -124,7 +124,7 @@ static void test_write_content(void)
     lmc_st_close(file);
 }
 
-static void test_cat(void)
+LMC_TEST(test_cat)
 {
     static const char *const names[] = {"plain", "archive"};
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -143,13 +143,4 @@ static void test_cat(void)
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_reader),
-        LMC_TEST(test_content_hash),
-        LMC_TEST(test_write_content),
-        LMC_TEST(test_cat),
-    };
-    return LMC_TEST_MAIN("st_experimental", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_experimental")

@@ -52,7 +52,7 @@ static lmc_st_file *open_memory(memory_file *memory, const char *name)
 
 static unsigned char weights[3000000];
 
-static void make_files(void)
+LMC_TEST(make_files)
 {
     lmc_st_writer *const writer = lmc_test_writer();
     lmc_test_dir_make();
@@ -87,7 +87,7 @@ static void check_part(lmc_st_file *file, memory_file *memory, uint64_t first, u
     memory->is_limited = 0;
 }
 
-static void test_range_place(void)
+LMC_TEST(test_range_place)
 {
     static const char *const names[] = {"plain", "archive"};
     for (size_t i = 0; i < 2; i++) {
@@ -107,7 +107,7 @@ static void test_range_place(void)
     }
 }
 
-static void test_range_place_faults(void)
+LMC_TEST(test_range_place_faults)
 {
     memory_file memory;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -170,7 +170,7 @@ static void expect_step(const lmc_st_file *file, unsigned step)
     lmc_st_close(plain);
 }
 
-static void test_use_base(void)
+LMC_TEST(test_use_base)
 {
     memory_file memory[STEP_COUNT];
     lmc_st_file *files[STEP_COUNT];
@@ -199,7 +199,7 @@ static void test_use_base(void)
     }
 }
 
-static void test_use_base_refused(void)
+LMC_TEST(test_use_base_refused)
 {
     memory_file memory[STEP_COUNT], other, same;
     lmc_st_file *files[STEP_COUNT];
@@ -233,7 +233,7 @@ static void test_use_base_refused(void)
 }
 
 /* Of files that are all their own base, as far as size and header tell. */
-static void test_use_base_limit(void)
+LMC_TEST(test_use_base_limit)
 {
     enum { COUNT = LMC_ST_CHAIN_MAX + 1 };
     static memory_file memory[COUNT];
@@ -250,7 +250,7 @@ static void test_use_base_limit(void)
     }
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     for (unsigned step = 0; step < STEP_COUNT; step++) {
         unlink(lmc_test_path(step_name(step, "")));
@@ -261,12 +261,4 @@ static void test_end(void)
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(make_files),    LMC_TEST(test_range_place),      LMC_TEST(test_range_place_faults),
-        LMC_TEST(test_use_base), LMC_TEST(test_use_base_refused), LMC_TEST(test_use_base_limit),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_from", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_from")

@@ -14,7 +14,7 @@ static lmc_test_kept run_dir;
 static lmc_test_kept out_path;
 static lmc_test_kept snapshots[STEP_COUNT];
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     lmc_test_dir_make();
     run_dir = lmc_test_keep("run");
@@ -52,7 +52,7 @@ static uint64_t step_count(void)
 
 /* ---- what is told ---- */
 
-static void test_list(void)
+LMC_TEST(test_list)
 {
     lmc_run *run = NULL;
     lmc_run_step step = LMC_INIT(lmc_run_step);
@@ -124,7 +124,7 @@ static void expect_progress(const told *told)
     CU_ASSERT_EQUAL(told->done_nbytes, told->total_nbytes);
 }
 
-static void test_events_and_progress(void)
+LMC_TEST(test_events_and_progress)
 {
     told told;
     lmc_st_options options = options_of(&told);
@@ -158,7 +158,7 @@ static void test_events_and_progress(void)
 }
 
 /* Cancelled in the midst: the run is as it was. */
-static void test_cancel(void)
+LMC_TEST(test_cancel)
 {
     told told;
     const uint64_t first = 0;
@@ -178,7 +178,7 @@ static void test_cancel(void)
     remove_run();
 }
 
-static void test_tensor(void)
+LMC_TEST(test_tensor)
 {
     static unsigned char expected[2 * LMC_TEST_VALUE_COUNT];
     static unsigned char found[2 * LMC_TEST_VALUE_COUNT];
@@ -203,7 +203,7 @@ static void test_tensor(void)
 
 /* ---- what is refused ---- */
 
-static void test_refused_options(void)
+LMC_TEST(test_refused_options)
 {
     lmc_st_options options = lmc_test_options(1);
     lmc_run_options run_options;
@@ -230,7 +230,7 @@ static void test_refused_options(void)
 }
 
 /* A shorter struct gets the fields that it has. */
-static void test_struct_size(void)
+LMC_TEST(test_struct_size)
 {
     lmc_run *run = NULL;
     lmc_run_step step;
@@ -339,7 +339,7 @@ static void fail_each_allocation(lmc_status (*call)(const lmc_st_options *option
     remove_run();
 }
 
-static void test_memory(void)
+LMC_TEST(test_memory)
 {
     fail_each_allocation(call_verify, 1);
     fail_each_allocation(call_restore, 1);
@@ -350,7 +350,7 @@ static void test_memory(void)
 }
 
 /* A tensor is looked for in all archives of a step: one that is damaged ends the search, whatever was found. */
-static void test_tensor_beside_damage(void)
+LMC_TEST(test_tensor_beside_damage)
 {
     static const char *const names[] = {"a.safetensors", "b.safetensors"};
     static const char damaged[] = "{\"no\": \"archive\"}";
@@ -383,7 +383,7 @@ static void test_tensor_beside_damage(void)
 }
 
 /* A call that gets over a failure succeeds, and so does its diagnostic: of a damaged archive a step has no base. */
-static void test_diag_of_success(void)
+LMC_TEST(test_diag_of_success)
 {
     static const char list[] = "{\"format\":\"lmc-run\",\"version\":1,\"key_every\":8,\"steps\":[]}";
     const lmc_test_kept archive = lmc_test_keep("run/0/step0.safetensors.lmc");
@@ -402,20 +402,11 @@ static void test_diag_of_success(void)
     remove_run();
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     for (unsigned i = 0; i < STEP_COUNT; i++)
         unlink(snapshots[i].path);
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),           LMC_TEST(test_list),   LMC_TEST(test_events_and_progress),
-        LMC_TEST(test_cancel),          LMC_TEST(test_tensor), LMC_TEST(test_refused_options),
-        LMC_TEST(test_struct_size),     LMC_TEST(test_memory), LMC_TEST(test_tensor_beside_damage),
-        LMC_TEST(test_diag_of_success), LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_run", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_run")

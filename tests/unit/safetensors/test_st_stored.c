@@ -38,7 +38,7 @@ static lmc_status restore_with(unsigned thread_count)
     return lmc_st_restore(archive_path, back_path, &options, NULL, NULL);
 }
 
-static void test_sound(void)
+LMC_TEST(test_sound)
 {
     static unsigned char dst[CONTENT_NBYTES];
     lmc_st_file *file = NULL;
@@ -74,7 +74,7 @@ static void flip_byte(size_t offset)
 }
 
 /* A wrong byte anywhere is found by every call, also by one that wants other bytes. */
-static void test_damaged(void)
+LMC_TEST(test_damaged)
 {
     static const size_t places[] = {0, 65536, 1048575, 2500000, CONTENT_NBYTES - 1};
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -108,7 +108,7 @@ static unsigned long long bytes_read(void)
 }
 
 /* Many ranges through one reader: the frame is verified once, then only what is asked for is read. */
-static void test_reader(void)
+LMC_TEST(test_reader)
 {
     static unsigned char dst[300000];
     lmc_st_file *file = NULL;
@@ -148,7 +148,7 @@ static void test_reader(void)
 }
 
 /* Bytes that change behind the back of a reader that has verified them are noticed. */
-static void test_reader_of_a_changing_file(void)
+LMC_TEST(test_reader_of_a_changing_file)
 {
     unsigned char dst[10];
     lmc_st_file *file = NULL;
@@ -177,18 +177,10 @@ static void test_reader_of_a_changing_file(void)
     lmc_st_close(file);
 }
 
-static void test_clean_up(void)
+LMC_TEST(test_clean_up)
 {
     unlink(archive_path);
     CU_ASSERT_EQUAL(rmdir(directory), 0); /* nothing was left behind */
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_sound),    LMC_TEST(test_damaged),
-        LMC_TEST(test_reader),   LMC_TEST(test_reader_of_a_changing_file),
-        LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_stored", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_stored")

@@ -13,7 +13,7 @@ static char old_path[LMC_TEST_PATH_NBYTES], new_path[LMC_TEST_PATH_NBYTES],
     archive_path[LMC_TEST_PATH_NBYTES];
 static char out_path[LMC_TEST_PATH_NBYTES];
 
-static void make_files(void)
+LMC_TEST(make_files)
 {
     lmc_test_dir_make();
     strcpy(old_path, lmc_test_path("old.safetensors"));
@@ -44,7 +44,7 @@ static int is_prefix(const void *given, const void *whole, size_t nbytes, size_t
            memcmp(bytes + first, (const unsigned char *)whole + first, struct_size - first) == 0;
 }
 
-static void test_results(void)
+LMC_TEST(test_results)
 {
     const size_t ends[] = {sizeof(size_t), offsetof(lmc_st_result, tensor_count),
                            offsetof(lmc_st_result, kept_count), sizeof(lmc_st_result)};
@@ -90,7 +90,7 @@ static lmc_status call_with(unsigned call, lmc_st_diag *diag)
     return status;
 }
 
-static void test_diagnostics(void)
+LMC_TEST(test_diagnostics)
 {
     const size_t ends[] = {sizeof(size_t), offsetof(lmc_st_diag, os_errno), offsetof(lmc_st_diag, file),
                            offsetof(lmc_st_diag, text), sizeof(lmc_st_diag)};
@@ -111,7 +111,7 @@ static void test_diagnostics(void)
     }
 }
 
-static void test_tensors_and_bases(void)
+LMC_TEST(test_tensors_and_bases)
 {
     lmc_st_file *file = NULL;
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor), given_tensor;
@@ -136,7 +136,7 @@ static void test_tensors_and_bases(void)
     lmc_st_close(file);
 }
 
-static void remove_files(void)
+LMC_TEST(remove_files)
 {
     unlink(old_path);
     unlink(new_path);
@@ -144,9 +144,4 @@ static void remove_files(void)
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {LMC_TEST(make_files), LMC_TEST(test_results), LMC_TEST(test_diagnostics),
-                                     LMC_TEST(test_tensors_and_bases), LMC_TEST(remove_files)};
-    return LMC_TEST_MAIN("lmc_struct_size", tests, argc, argv);
-}
+LMC_TEST_MAIN("lmc_struct_size")

@@ -16,7 +16,7 @@ static char out_path[LMC_TEST_PATH_NBYTES], directory_path[LMC_TEST_PATH_NBYTES]
 static unsigned char *plain; /* the whole file */
 static size_t plain_nbytes, data_offset;
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     const lmc_st_options options = lmc_test_options(2);
     char inner[LMC_TEST_PATH_NBYTES + 16];
@@ -100,7 +100,7 @@ static void share(const char *path, int with_ctx)
     lmc_st_close(file);
 }
 
-static void test_shared_file(void)
+LMC_TEST(test_shared_file)
 {
     share(archive_path, 1);
     share(archive_path, 0);
@@ -132,7 +132,7 @@ static void *convert_and_back(void *argument)
     return NULL;
 }
 
-static void test_parallel_files(void)
+LMC_TEST(test_parallel_files)
 {
     static converter all[CONVERTER_COUNT];
     for (unsigned i = 0; i < CONVERTER_COUNT; i++) {
@@ -230,7 +230,7 @@ static void cancel_one(size_t call, unsigned threads, long nanoseconds)
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), FILES);
 }
 
-static void test_cancel_at_any_moment(void)
+LMC_TEST(test_cancel_at_any_moment)
 {
     uint32_t state = 1;
     for (size_t call = 0; call < sizeof calls / sizeof calls[0]; call++) {
@@ -241,7 +241,7 @@ static void test_cancel_at_any_moment(void)
     }
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     free(plain);
     unlink(plain_path);
@@ -250,14 +250,4 @@ static void test_end(void)
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_shared_file),
-        LMC_TEST(test_parallel_files),
-        LMC_TEST(test_cancel_at_any_moment),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_threads", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_threads")

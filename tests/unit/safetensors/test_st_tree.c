@@ -28,7 +28,7 @@ static lmc_status read_tree(os_tree *tree, const char *name, lmc_st_diag *diag)
     return os_tree_read(tree, memory, lmc_test_path(name), diag);
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     lmc_test_dir_make();
 }
@@ -43,7 +43,7 @@ static void expect_true_path(const char *path, const char *expected)
     st_release(memory, found);
 }
 
-static void test_true_paths(void)
+LMC_TEST(test_true_paths)
 {
     char expected[LMC_TEST_PATH_NBYTES];
     char given[LMC_TEST_PATH_NBYTES + 32];
@@ -67,7 +67,7 @@ static void test_true_paths(void)
 
 /* ---- trees ---- */
 
-static void test_listing(void)
+LMC_TEST(test_listing)
 {
     static const char *const names[] = {"a", "a.b", "a/b", "a/b/c", "a/z", "empty", "z"};
     os_tree tree;
@@ -96,7 +96,7 @@ static void test_listing(void)
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("tree")));
 }
 
-static void test_refused_entries(void)
+LMC_TEST(test_refused_entries)
 {
     os_tree tree;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -121,7 +121,7 @@ static void test_refused_entries(void)
 }
 
 /* Removing goes no further than links. */
-static void test_removing_links(void)
+LMC_TEST(test_removing_links)
 {
     make_directory("keep");
     make_file("keep/file", "kept");
@@ -140,7 +140,7 @@ static lmc_status open_staging(os_staging *staging, const char *target, int forc
     return os_staging_open(staging, memory, lmc_test_path(target), lmc_test_path("source"), force, diag);
 }
 
-static void test_staging(void)
+LMC_TEST(test_staging)
 {
     os_staging first;
     os_staging second;
@@ -174,7 +174,7 @@ static void test_staging(void)
 }
 
 /* Something comes into the place meanwhile. */
-static void test_late_arrivals(void)
+LMC_TEST(test_late_arrivals)
 {
     os_staging staging;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -207,7 +207,7 @@ static void test_late_arrivals(void)
 }
 
 /* Places that would destroy the input or the ground one stands on. */
-static void test_bad_places(void)
+LMC_TEST(test_bad_places)
 {
     static const char *const places[] = {"source", "source/", "source/inner", "source/../source/inner", ""};
     os_staging staging;
@@ -234,18 +234,10 @@ static void test_bad_places(void)
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 1);
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     CU_ASSERT_EQUAL(rmdir(lmc_test_path("source")), 0);
     lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),           LMC_TEST(test_true_paths),     LMC_TEST(test_listing),
-        LMC_TEST(test_refused_entries), LMC_TEST(test_removing_links), LMC_TEST(test_staging),
-        LMC_TEST(test_late_arrivals),   LMC_TEST(test_bad_places),     LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_tree", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_tree")

@@ -90,21 +90,14 @@ static void compare_block_sizes(int is_noise)
     CU_ASSERT_EQUAL(rmdir(directory), 0);
 }
 
-static void test_coded(void)
+LMC_TEST(test_coded)
 {
     compare_block_sizes(0);
 }
 
-static void test_stored(void)
+LMC_TEST(test_stored)
 {
     compare_block_sizes(1);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_coded),
-        LMC_TEST(test_stored),
-    };
-    return LMC_TEST_MAIN("st_diff", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_diff")
