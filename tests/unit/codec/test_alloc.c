@@ -246,31 +246,6 @@ static void check_base(lmc_base_form form, unsigned thread_count)
     base = NULL;
 }
 
-LMC_TEST(test_delta_frames)
-{
-    check_base(LMC_BASE_PLAIN, 1);
-}
-
-LMC_TEST(test_delta_frames_with_threads)
-{
-    check_base(LMC_BASE_PLAIN, 3);
-}
-
-LMC_TEST(test_delta_frames_of_rounded_bases)
-{
-    check_base(LMC_BASE_BF16_OF_F32, 1);
-}
-
-LMC_TEST(test_coded_frames)
-{
-    check_content(DATA_WEIGHTS, 1);
-}
-
-LMC_TEST(test_coded_frames_with_threads)
-{
-    check_content(DATA_WEIGHTS, 3);
-}
-
 static void check_matrix(unsigned thread_count)
 {
     const lmc_params params = frame_matrix(LMC_DTYPE_BF16, 10, 100, content, CONTENT_NBYTES);
@@ -282,28 +257,25 @@ static void check_matrix(unsigned thread_count)
     check_job(&params, thread_count, LMC_FRAME_CODED);
 }
 
-LMC_TEST(test_frames_of_matrices)
+LMC_TEST(test_delta_frames)
 {
+    check_base(LMC_BASE_PLAIN, 1);
+    check_base(LMC_BASE_PLAIN, 3);
+    check_base(LMC_BASE_BF16_OF_F32, 1);
+}
+
+LMC_TEST(test_coded_frames)
+{
+    check_content(DATA_WEIGHTS, 1);
+    check_content(DATA_WEIGHTS, 3);
+    check_content(DATA_HALF_ZEROS, 1); /* masked */
     check_matrix(1);
-}
-
-LMC_TEST(test_frames_of_matrices_with_threads)
-{
     check_matrix(3);
-}
-
-LMC_TEST(test_masked_frames)
-{
-    check_content(DATA_HALF_ZEROS, 1);
 }
 
 LMC_TEST(test_stored_frames)
 {
     check_content(DATA_RANDOM, 1);
-}
-
-LMC_TEST(test_stored_frames_with_threads)
-{
     check_content(DATA_RANDOM, 3);
 }
 

@@ -80,7 +80,7 @@ static int run_call(const lmc_test_call *call, long number)
     counted.has_failed = 0;
     counted.countdown = number;
     lmc_test_memory = &memory;
-    const lmc_status status = call->function();
+    const lmc_status status = call->function(call);
     lmc_test_memory = NULL;
     counted.countdown = -1;
     if (status != call->expected && !(counted.has_failed && status == LMC_ERR_NOMEM))
@@ -202,4 +202,4 @@ LMC_TEST(test_arrays_beyond_all_memory)
     st_release(&lmc_memory_default, zeros);
 }
 
-LMC_TEST_MAIN("st_allocator")
+LMC_TEST_DIR_MAIN("st_allocator")

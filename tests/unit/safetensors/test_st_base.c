@@ -4,16 +4,18 @@
 #include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 #define COUNT LMC_TEST_VALUE_COUNT
 
 static unsigned char w[2 * COUNT], v[2 * COUNT], u[2 * COUNT], f[4 * COUNT], g[4 * COUNT];
-static char old[LMC_TEST_PATH_NBYTES], new[LMC_TEST_PATH_NBYTES], archive[LMC_TEST_PATH_NBYTES];
+static const char *old, *new, *archive;
 
 static void set_paths(void)
 {
-    snprintf(old, sizeof old, "%s/old.safetensors", lmc_test_dir);
-    snprintf(new, sizeof new, "%s/new.safetensors", lmc_test_dir);
-    snprintf(archive, sizeof archive, "%s/new.safetensors.lmc", lmc_test_dir);
+    old = lmc_test_path("old.safetensors");
+    new = lmc_test_path("new.safetensors");
+    archive = lmc_test_path("new.safetensors.lmc");
 }
 
 static void clean(void)
@@ -25,14 +27,12 @@ static void clean(void)
 
 LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
     set_paths();
 }
 
 /* Converts `new` against `old`, with one and with three threads, and restores it. */
 static void convert(void)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const char *const again = lmc_test_path("again");
     CU_ASSERT_EQUAL(lmc_test_convert(new, old, archive, 1, &diag), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_convert(new, old, again, 3, &diag), LMC_OK);
@@ -73,7 +73,6 @@ LMC_TEST(test_snapshots)
 /* Of itself little more than the header is left. */
 LMC_TEST(test_itself)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_write_snapshot(new, 3);
     CU_ASSERT_EQUAL(lmc_test_convert(new, new, archive, 2, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_nbytes(archive) < 1500);
@@ -115,7 +114,6 @@ LMC_TEST(test_matching)
  * stands first; a tensor that is none is not taken for one. */
 LMC_TEST(test_masters)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_snapshot_f32(f, COUNT, 2);
     lmc_test_snapshot_f32(g, COUNT, 5);
     lmc_test_rounded(w, f, COUNT);
@@ -167,7 +165,6 @@ LMC_TEST(test_masters_in_base)
 /* Same values, other shape: no copy. */
 LMC_TEST(test_no_master)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const uint64_t square[2] = {COUNT / 100, 100};
     lmc_test_snapshot_f32(f, COUNT, 2);
     lmc_test_rounded(w, f, COUNT);
@@ -212,7 +209,6 @@ LMC_TEST(test_alias)
 /* A program's archive. */
 LMC_TEST(test_writer)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options = lmc_test_options(2);
     lmc_test_write_snapshot(old, 0);
     lmc_test_snapshot(w, COUNT, 1);
@@ -236,7 +232,6 @@ LMC_TEST(test_read_range)
 {
     static unsigned char got[2 * COUNT];
     lmc_st_file *file = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const size_t places[] = {0, 1, 2047, 70001, sizeof got - 1};
     lmc_test_write_snapshot(old, 0);
     lmc_test_write_snapshot(new, 2);
@@ -259,7 +254,6 @@ LMC_TEST(test_none)
 {
     lmc_st_file *file = NULL;
     lmc_st_base base = LMC_INIT(lmc_st_base);
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_write_snapshot(new, 0);
     CU_ASSERT_EQUAL(lmc_test_convert(new, NULL, archive, 1, &diag), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, NULL, &file, &diag), LMC_OK);
@@ -280,9 +274,4 @@ LMC_TEST(test_none)
     clean();
 }
 
-LMC_TEST(test_clean_up)
-{
-    lmc_test_dir_end();
-}
-
-LMC_TEST_MAIN("st_base")
+LMC_TEST_DIR_MAIN("st_base")

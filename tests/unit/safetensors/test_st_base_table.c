@@ -7,6 +7,8 @@
 
 #include "safetensors/archive/table.h"
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 #define TENSOR_COUNT 6
 
 /* ---- in memory ---- */
@@ -48,7 +50,6 @@ static forged make(const st_link *links, size_t link_count, const char *name)
 /* Reads the table with its checksum made right. */
 static lmc_status read_again(const forged *made, st_table *table)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_store64(made->bytes + made->nbytes - 8, st_hash(made->bytes, made->nbytes - 8));
     return st_table_read(table, &lmc_memory_default, made->bytes, made->nbytes, 0, &diag);
 }
@@ -220,7 +221,6 @@ static void write_archive(opened *archive, const char *path)
 static void make_files(void)
 {
     static unsigned char w[4000], v[4000];
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned step = 0; step < 2; step++) {
         lmc_st_writer *const writer = lmc_test_writer();
         lmc_test_snapshot(w, sizeof w / 2, step);
@@ -240,7 +240,6 @@ static void make_files(void)
 
 static void expect_restore(lmc_status status, const char *text)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL(lmc_test_restore(lmc_test_path("x.lmc"), NULL, NULL, lmc_test_path("out"), &diag),
                     status);
     if (text != NULL)
@@ -266,14 +265,12 @@ static void change_link(size_t at, unsigned char value, lmc_status status, const
 
 LMC_TEST(test_forged_archives)
 {
-    lmc_test_dir_make();
     change_link(4, 0, LMC_OK, NULL);
     change_link(4, 1, LMC_ERR_BASE, "holds other content");                     /* a against b */
     change_link(4, 2, LMC_ERR_CORRUPT, "another type or size");                 /* against c */
     change_link(4, 3, LMC_ERR_CORRUPT, "another type or size");                 /* against none */
     change_link(7, 0x80, LMC_ERR_CORRUPT, NULL);                                /* itself */
     change_link(16, 3, LMC_ERR_CORRUPT, "disagree on whether it needs a base"); /* d instead of c */
-    lmc_test_dir_end();
 }
 
 LMC_TEST(test_forged_base)
@@ -288,8 +285,6 @@ LMC_TEST(test_forged_base)
         {24, LMC_ERR_CHECKSUM, "another content of the base"},
         {32, LMC_ERR_BASE, "wants the base nld"},
     };
-    snprintf(lmc_test_dir, sizeof lmc_test_dir, "/tmp/lmc-st-test-XXXXXX");
-    lmc_test_dir_make();
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         make_files();
         opened archive = open_archive(lmc_test_path("x.lmc"));
@@ -297,7 +292,6 @@ LMC_TEST(test_forged_base)
         write_archive(&archive, lmc_test_path("x.lmc"));
         expect_restore(kinds[i].status, kinds[i].text);
     }
-    lmc_test_dir_end();
 }
 
-LMC_TEST_MAIN("st_base_table")
+LMC_TEST_DIR_MAIN("st_base_table")

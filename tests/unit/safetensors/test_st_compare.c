@@ -6,8 +6,10 @@
 
 #include <errno.h>
 
-static char plain[LMC_TEST_PATH_NBYTES];
-static char archive[LMC_TEST_PATH_NBYTES];
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
+static const char *plain;
+static const char *archive;
 static size_t plain_nbytes, header_nbytes;
 
 static lmc_status compare(unsigned threads, lmc_st_diag *diag)
@@ -19,9 +21,8 @@ static lmc_status compare(unsigned threads, lmc_st_diag *diag)
 LMC_TEST(test_begin)
 {
     const lmc_st_options options = lmc_test_options(2);
-    lmc_test_dir_make();
-    snprintf(plain, sizeof plain, "%s/m.safetensors", lmc_test_dir);
-    snprintf(archive, sizeof archive, "%s/m.safetensors.lmc", lmc_test_dir);
+    plain = lmc_test_path("m.safetensors");
+    archive = lmc_test_path("m.safetensors.lmc");
     lmc_test_write_model(plain, 1);
     unsigned char *const bytes = lmc_test_read(plain, &plain_nbytes);
     header_nbytes = bytes[0] | (size_t)bytes[1] << 8;
@@ -31,7 +32,6 @@ LMC_TEST(test_begin)
 
 LMC_TEST(test_equal)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned threads = 1; threads <= 4; threads++) {
         CU_ASSERT_EQUAL(compare(threads, &diag), LMC_OK);
         CU_ASSERT_EQUAL(diag.status, LMC_OK);
@@ -69,7 +69,6 @@ LMC_TEST(test_one_bit_of_the_data)
 /* Another header that says the same: white space, a changed value of the metadata. */
 LMC_TEST(test_one_bit_of_the_header)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_flip(plain, 8 + strlen("{\"__metadata__\":{\"format\":\""), 1); /* "pt" becomes "qt" */
     CU_ASSERT_EQUAL(compare(2, &diag), LMC_ERR_CHECKSUM);
     CU_ASSERT_FALSE(diag.has_tensor);
@@ -85,7 +84,6 @@ LMC_TEST(test_one_bit_of_the_header)
 LMC_TEST(test_size)
 {
     size_t nbytes = 0;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_writer *const writer = lmc_test_writer();
     unsigned char *const bytes = lmc_test_read(plain, &nbytes);
     unlink(plain);
@@ -122,7 +120,6 @@ LMC_TEST(test_damaged_archive)
 
 LMC_TEST(test_wrong_files)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL(lmc_st_compare(plain, archive, NULL, &diag), LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_st_compare(plain, plain, NULL, &diag), LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_st_compare(archive, archive, NULL, &diag), LMC_ERR_CHECKSUM);
@@ -187,7 +184,6 @@ LMC_TEST(test_end)
 {
     unlink(plain);
     unlink(archive);
-    lmc_test_dir_end();
 }
 
-LMC_TEST_MAIN("st_compare")
+LMC_TEST_DIR_MAIN("st_compare")

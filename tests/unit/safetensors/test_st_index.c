@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-static char path[LMC_TEST_PATH_NBYTES];
+static const char *path;
 
 static lmc_status check(const char *text, size_t nbytes, lmc_st_diag *diag)
 {
@@ -20,8 +20,7 @@ static lmc_status check(const char *text, size_t nbytes, lmc_st_diag *diag)
 
 LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
-    snprintf(path, sizeof path, "%s/model.safetensors.index.json", lmc_test_dir);
+    path = lmc_test_path("model.safetensors.index.json");
     lmc_test_write(lmc_test_path("a.safetensors"), "", 0);
     lmc_test_write(lmc_test_path("\xc3\xa9 \"b\""), "", 0);
     CU_ASSERT_EQUAL(mkdir(lmc_test_path("folder"), 0755), 0);
@@ -156,7 +155,6 @@ LMC_TEST(test_end)
     unlink(lmc_test_path("a.safetensors"));
     unlink(lmc_test_path("\xc3\xa9 \"b\""));
     lmc_test_remove(lmc_test_path("folder"));
-    lmc_test_dir_end();
 }
 
-LMC_TEST_MAIN("st_index")
+LMC_TEST_DIR_MAIN("st_index")

@@ -13,14 +13,13 @@
 #define SMALL 300u    /* for which no sample is taken */
 
 static unsigned char values[2 * LARGE];
-static char old[LMC_TEST_PATH_NBYTES], new[LMC_TEST_PATH_NBYTES], archive[LMC_TEST_PATH_NBYTES];
+static const char *old, *new, *archive;
 
 LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
-    snprintf(old, sizeof old, "%s/old.safetensors", lmc_test_dir);
-    snprintf(new, sizeof new, "%s/new.safetensors", lmc_test_dir);
-    snprintf(archive, sizeof archive, "%s/new.safetensors.lmc", lmc_test_dir);
+    old = lmc_test_path("old.safetensors");
+    new = lmc_test_path("new.safetensors");
+    archive = lmc_test_path("new.safetensors.lmc");
 }
 
 /* Values of model `model`, tensor `number`; is_next: after some steps, in which one value of four has moved. */
@@ -243,7 +242,6 @@ LMC_TEST(test_clean_up)
     (void)unlink(old);
     (void)unlink(new);
     (void)unlink(archive);
-    lmc_test_dir_end();
 }
 
-LMC_TEST_MAIN("st_match")
+LMC_TEST_DIR_MAIN("st_match")

@@ -242,4 +242,4 @@ LMC_TEST(test_end)
     lmc_test_calls_end();
 }
 
-LMC_TEST_MAIN("st_options")
+LMC_TEST_DIR_MAIN("st_options")

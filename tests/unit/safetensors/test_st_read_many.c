@@ -4,6 +4,8 @@
 #include "lmc_st_experimental.h"
 #include "lmc_test_st.h"
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 #define TENSOR_COUNT 300
 #define LARGE_NBYTES 3000000u
 
@@ -24,7 +26,6 @@ static const unsigned char *content_of(size_t i)
 LMC_TEST(make_files)
 {
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_test_dir_make();
     lmc_test_weights(large, sizeof large, 7);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "large", LMC_DTYPE_BF16, sizeof large / 2, large), LMC_OK);
     for (size_t i = 0; i < TENSOR_COUNT; i++) {
@@ -68,7 +69,6 @@ static void check_read(const lmc_st_file *file, unsigned thread_count)
     uint64_t expected_nbytes = 0;
     size_t count = 0;
     lmc_st_options options;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options_init(&options);
     options.thread_count = thread_count;
     options.progress = count_progress;
@@ -124,7 +124,6 @@ LMC_TEST(test_damaged)
     uint64_t place = 0, nbytes = 0;
     void *dst = got;
     lmc_st_file *file = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), NULL, &file, NULL), LMC_OK);
     const uint64_t index = index_of(file, TENSOR_COUNT);
     CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
@@ -270,7 +269,6 @@ LMC_TEST(test_wrong_stored)
     static unsigned char got[LARGE_NBYTES];
     uint64_t place = 0, nbytes = 0;
     lmc_st_file *file = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), NULL, &file, NULL), LMC_OK);
     const uint64_t index = index_of(file, TENSOR_COUNT);
     CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
@@ -288,7 +286,6 @@ LMC_TEST(test_end)
 {
     unlink(lmc_test_path("plain"));
     unlink(lmc_test_path("archive"));
-    lmc_test_dir_end();
 }
 
-LMC_TEST_MAIN("st_read_many")
+LMC_TEST_DIR_MAIN("st_read_many")

@@ -111,7 +111,6 @@ LMC_TEST(test_verify)
     static const unsigned char none[ST_SHA256_NBYTES];
     lmc_st_options options = lmc_test_options(2);
     lmc_st_result result = LMC_INIT(lmc_st_result);
-    lmc_test_dir_make();
     const char *const plain = lmc_test_path("m.safetensors");
     const char *const archive = lmc_test_path("m.safetensors.lmc");
     lmc_test_write_model(plain, 1);
@@ -132,7 +131,6 @@ LMC_TEST(test_verify)
     CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_dir, &options, &result, NULL), LMC_ERR_ARG);
     unlink(plain);
     unlink(archive);
-    lmc_test_dir_end();
 }
 
-LMC_TEST_MAIN("st_sha256")
+LMC_TEST_DIR_MAIN("st_sha256")

@@ -9,17 +9,14 @@
 
 #define FILL 0xee
 
-static char old_path[LMC_TEST_PATH_NBYTES], new_path[LMC_TEST_PATH_NBYTES],
-    archive_path[LMC_TEST_PATH_NBYTES];
-static char out_path[LMC_TEST_PATH_NBYTES];
+static const char *old_path, *new_path, *archive_path, *out_path;
 
 LMC_TEST(make_files)
 {
-    lmc_test_dir_make();
-    strcpy(old_path, lmc_test_path("old.safetensors"));
-    strcpy(new_path, lmc_test_path("new.safetensors"));
-    strcpy(archive_path, lmc_test_path("new.safetensors.lmc"));
-    strcpy(out_path, lmc_test_path("out"));
+    old_path = lmc_test_path("old.safetensors");
+    new_path = lmc_test_path("new.safetensors");
+    archive_path = lmc_test_path("new.safetensors.lmc");
+    out_path = lmc_test_path("out");
     lmc_test_write_snapshot(old_path, 0);
     lmc_test_write_snapshot(new_path, 1);
     CU_ASSERT_EQUAL_FATAL(lmc_test_convert(new_path, old_path, archive_path, 1, NULL), LMC_OK);
@@ -141,7 +138,6 @@ LMC_TEST(remove_files)
     unlink(old_path);
     unlink(new_path);
     unlink(archive_path);
-    lmc_test_dir_end();
 }
 
-LMC_TEST_MAIN("lmc_struct_size")
+LMC_TEST_DIR_MAIN("lmc_struct_size")

@@ -11,8 +11,8 @@
 #define CONVERTER_COUNT 4
 #define CANCEL_COUNT 24 /* per call that is cancelled */
 
-static char plain_path[LMC_TEST_PATH_NBYTES], archive_path[LMC_TEST_PATH_NBYTES];
-static char out_path[LMC_TEST_PATH_NBYTES], directory_path[LMC_TEST_PATH_NBYTES];
+static const char *plain_path, *archive_path;
+static const char *out_path, *directory_path;
 static unsigned char *plain; /* the whole file */
 static size_t plain_nbytes, data_offset;
 
@@ -20,11 +20,10 @@ LMC_TEST(test_begin)
 {
     const lmc_st_options options = lmc_test_options(2);
     char inner[LMC_TEST_PATH_NBYTES + 16];
-    lmc_test_dir_make();
-    snprintf(plain_path, sizeof plain_path, "%s/m.safetensors", lmc_test_dir);
-    snprintf(archive_path, sizeof archive_path, "%s/m.safetensors.lmc", lmc_test_dir);
-    snprintf(out_path, sizeof out_path, "%s/out", lmc_test_dir);
-    snprintf(directory_path, sizeof directory_path, "%s/model", lmc_test_dir);
+    plain_path = lmc_test_path("m.safetensors");
+    archive_path = lmc_test_path("m.safetensors.lmc");
+    out_path = lmc_test_path("out");
+    directory_path = lmc_test_path("model");
     lmc_test_write_model(plain_path, 1);
     CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, &options, NULL, NULL), LMC_OK);
     CU_ASSERT_EQUAL(mkdir(directory_path, 0755), 0);
@@ -247,7 +246,6 @@ LMC_TEST(test_end)
     unlink(plain_path);
     unlink(archive_path);
     lmc_test_remove(directory_path);
-    lmc_test_dir_end();
 }
 
-LMC_TEST_MAIN("st_threads")
+LMC_TEST_DIR_MAIN("st_threads")

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 static const lmc_allocator *const memory = &lmc_memory_default;
 static const os_attributes attributes = {.is_known = 1, .permissions = 0755};
 
@@ -26,11 +28,6 @@ static lmc_status read_tree(os_tree *tree, const char *name, lmc_st_diag *diag)
 {
     st_diag_init(diag, "test");
     return os_tree_read(tree, memory, lmc_test_path(name), diag);
-}
-
-LMC_TEST(test_begin)
-{
-    lmc_test_dir_make();
 }
 
 /* ---- paths ---- */
@@ -71,7 +68,6 @@ LMC_TEST(test_listing)
 {
     static const char *const names[] = {"a", "a.b", "a/b", "a/b/c", "a/z", "empty", "z"};
     os_tree tree;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_directory("tree");
     make_directory("tree/a");
     make_directory("tree/a/b");
@@ -99,7 +95,6 @@ LMC_TEST(test_listing)
 LMC_TEST(test_refused_entries)
 {
     os_tree tree;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_directory("tree");
     CU_ASSERT_EQUAL(symlink("nowhere", lmc_test_path("tree/x")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
@@ -144,7 +139,6 @@ LMC_TEST(test_staging)
 {
     os_staging first;
     os_staging second;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_directory("source");
     CU_ASSERT_EQUAL(open_staging(&first, "out", 0, &diag), LMC_OK);
     CU_ASSERT_STRING_EQUAL(first.path, lmc_test_path(".out.lmc-st-partial"));
@@ -177,7 +171,6 @@ LMC_TEST(test_staging)
 LMC_TEST(test_late_arrivals)
 {
     os_staging staging;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_remove(lmc_test_path("out"));
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
     make_directory("out");
@@ -211,7 +204,6 @@ LMC_TEST(test_bad_places)
 {
     static const char *const places[] = {"source", "source/", "source/inner", "source/../source/inner", ""};
     os_staging staging;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         CU_ASSERT_EQUAL(open_staging(&staging, places[i], 1, &diag), LMC_ERR_ARG);
     make_file("file", "");
@@ -237,7 +229,6 @@ LMC_TEST(test_bad_places)
 LMC_TEST(test_end)
 {
     CU_ASSERT_EQUAL(rmdir(lmc_test_path("source")), 0);
-    lmc_test_dir_end();
 }
 
-LMC_TEST_MAIN("st_tree")
+LMC_TEST_DIR_MAIN("st_tree")

@@ -110,7 +110,6 @@ static void make_torch(void)
 LMC_TEST(make_files)
 {
     static const char *const names[][2] = {{"array.npy", "array.npy.lmc"}, {"views.pt", "views.pt.lmc"}};
-    lmc_test_dir_make();
     make_npy();
     make_torch();
     for (size_t i = 0; i < 2; i++)
@@ -327,7 +326,13 @@ LMC_TEST(test_salvage)
     CU_ASSERT_EQUAL(lmc_st_tensor_info(file, 0, &tensor), LMC_OK);
     CU_ASSERT(tensor.dtype == LMC_DTYPE_U8 && tensor.rank == 1 && tensor.nbytes == sizeof array);
     lmc_st_close(file);
-    lmc_test_remove(lmc_test_dir);
 }
 
-LMC_TEST_MAIN("st_views")
+LMC_TEST(test_end)
+{
+    static const char *const names[] = {"array.npy", "array.npy.lmc", "views.pt", "views.pt.lmc", "saved"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unlink(lmc_test_path(names[i]));
+}
+
+LMC_TEST_DIR_MAIN("st_views")

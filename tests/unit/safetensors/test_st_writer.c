@@ -71,7 +71,6 @@ static void expect_tensor(const lmc_st_file *file, const char *name, size_t name
 
 LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
     lmc_test_weights(data, sizeof data, 1);
 }
 
@@ -258,9 +257,4 @@ LMC_TEST(test_writing_twice)
         CU_ASSERT_EQUAL(unlink(lmc_test_path(names[i])), 0);
 }
 
-LMC_TEST(test_end)
-{
-    lmc_test_dir_end();
-}
-
-LMC_TEST_MAIN("st_writer")
+LMC_TEST_DIR_MAIN("st_writer")

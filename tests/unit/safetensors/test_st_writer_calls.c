@@ -54,7 +54,6 @@ static void add_supplied(lmc_st_writer *writer, const char *name, supply *conten
 
 LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
     lmc_test_weights(data, sizeof data, 1);
 }
 
@@ -304,9 +303,4 @@ LMC_TEST(test_cancelled_before)
     lmc_st_writer_free(writer);
 }
 
-LMC_TEST(test_end)
-{
-    lmc_test_dir_end();
-}
-
-LMC_TEST_MAIN("st_writer_calls")
+LMC_TEST_DIR_MAIN("st_writer_calls")

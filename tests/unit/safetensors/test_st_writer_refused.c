@@ -35,11 +35,6 @@ static void expect_count(const lmc_st_writer *writer, uint64_t count)
     CU_ASSERT_EQUAL(unlink(lmc_test_path("x")), 0);
 }
 
-LMC_TEST(test_begin)
-{
-    lmc_test_dir_make();
-}
-
 LMC_TEST(test_duplicate_names)
 {
     static const char *const names[] = {"twice", "", "\xe4\xb8\xad", "quote\""};
@@ -215,9 +210,4 @@ LMC_TEST(test_options)
     lmc_st_writer_free(writer);
 }
 
-LMC_TEST(test_end)
-{
-    lmc_test_dir_end();
-}
-
-LMC_TEST_MAIN("st_writer_refused")
+LMC_TEST_DIR_MAIN("st_writer_refused")
