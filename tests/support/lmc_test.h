@@ -8,8 +8,7 @@
  *
  *     LMC_TEST_MAIN("frame")
  *
- * Tests run in the order of the file. A program with work before or after them has a main() that calls
- * lmc_test_main() itself.
+ * Tests run in the order of the file.
  *
  * Arguments pick tests by a part of their name; no argument runs all. The last line that is printed is
  * "LMC-TESTS passed=N failed=N" ("skipped=N" too if a test called LMC_TEST_SKIP): tests/run.sh adds
@@ -41,10 +40,16 @@ typedef struct lmc_test {
     }                                                               \
     static void test(void)
 
-#define LMC_TEST_MAIN(suite)                     \
-    int main(int argc, char **argv)              \
-    {                                            \
-        return lmc_test_main(suite, argc, argv); \
+#define LMC_TEST_MAIN(suite) LMC_TEST_MAIN_WITH(suite, (void)0, (void)0)
+
+/* With what is made before the tests and freed after them: an expression each. */
+#define LMC_TEST_MAIN_WITH(suite, set_up, tear_down)         \
+    int main(int argc, char **argv)                          \
+    {                                                        \
+        set_up;                                              \
+        const int result = lmc_test_main(suite, argc, argv); \
+        tear_down;                                           \
+        return result;                                       \
     }
 
 /* Ends the calling test as skipped, if it has failed nothing so far. `reason` is a string literal. */

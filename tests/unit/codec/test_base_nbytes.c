@@ -208,12 +208,5 @@ LMC_TEST(test_length_without_base)
     frame_free(&s.frame);
 }
 
-int main(int argc, char **argv)
-{
-    ctx = must_create_ctx();
-    memory = guarded_open(sizeof whole_base);
-    const int result = lmc_test_main("base_nbytes", argc, argv);
-    guarded_close(&memory);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("base_nbytes", (ctx = must_create_ctx(), memory = guarded_open(sizeof whole_base)),
+                   (guarded_close(&memory), lmc_ctx_free(ctx)))

@@ -512,10 +512,4 @@ LMC_TEST(test_every_form_is_met)
         CU_ASSERT(plane_modes[i] > 0);
 }
 
-int main(int argc, char **argv)
-{
-    open_memory();
-    const int result = lmc_test_main("block", argc, argv);
-    close_memory();
-    return result;
-}
+LMC_TEST_MAIN_WITH("block", open_memory(), close_memory())

@@ -297,15 +297,7 @@ LMC_TEST(test_claimed_sizes)
     free(damaged);
 }
 
-int main(int argc, char **argv)
-{
-    ctx = must_create_ctx();
-    set_count = kernel_sets(sets);
-    deep_memory = deep_open(CONTENT_MAX, 2 * FRAME_MAX);
-    make_frames();
-    const int result = lmc_test_main("corrupt", argc, argv);
-    free_frames();
-    deep_close(deep_memory);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("corrupt",
+                   (ctx = must_create_ctx(), set_count = kernel_sets(sets),
+                    deep_memory = deep_open(CONTENT_MAX, 2 * FRAME_MAX), make_frames()),
+                   (free_frames(), deep_close(deep_memory), lmc_ctx_free(ctx)))

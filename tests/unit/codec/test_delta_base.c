@@ -379,10 +379,4 @@ LMC_TEST(test_plan_looks_at_few_places)
     CU_ASSERT(seen[0] && seen[PLACES - 1]);
 }
 
-int main(int argc, char **argv)
-{
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = lmc_test_main("delta_base", argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_base", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

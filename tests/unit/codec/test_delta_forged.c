@@ -400,12 +400,5 @@ LMC_TEST(test_modes_of_static_frames)
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    bed = base_bed_open(CONTENT_MAX);
-    forged = must_malloc(FORGED_MAX);
-    const int result = lmc_test_main("delta_forged", argc, argv);
-    free(forged);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_forged", (bed = base_bed_open(CONTENT_MAX), forged = must_malloc(FORGED_MAX)),
+                   (free(forged), base_bed_close(&bed)))

@@ -322,10 +322,4 @@ LMC_TEST(test_decode_arguments)
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = lmc_test_main("delta_pieces", argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_pieces", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

@@ -200,10 +200,4 @@ LMC_TEST(test_threads)
     }
 }
 
-int main(int argc, char **argv)
-{
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = lmc_test_main("delta_round_trip", argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_round_trip", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

@@ -229,10 +229,4 @@ LMC_TEST(test_same_and_stored)
     }
 }
 
-int main(int argc, char **argv)
-{
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = lmc_test_main("delta_stage", argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_stage", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

@@ -231,10 +231,4 @@ LMC_TEST(test_rounded_arguments)
     free(room);
 }
 
-int main(int argc, char **argv)
-{
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = lmc_test_main("delta_values", argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_values", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

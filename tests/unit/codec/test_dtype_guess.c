@@ -169,10 +169,4 @@ LMC_TEST(test_edge_chunks)
     CU_ASSERT_EQUAL(dtype_of(CONTENT_NBYTES, 4), LMC_DTYPE_F32);
 }
 
-int main(int argc, char **argv)
-{
-    memory = guarded_open(CONTENT_NBYTES);
-    const int status = lmc_test_main("dtype_guess", argc, argv);
-    guarded_close(&memory);
-    return status;
-}
+LMC_TEST_MAIN_WITH("dtype_guess", memory = guarded_open(CONTENT_NBYTES), guarded_close(&memory))

@@ -400,12 +400,5 @@ LMC_TEST(test_mixture_is_not_taken_for_noise)
     free(mixture);
 }
 
-int main(int argc, char **argv)
-{
-    ctx = must_create_ctx();
-    content = must_malloc(CONTENT_MAX + 64);
-    const int result = lmc_test_main("frame", argc, argv);
-    free(content);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("frame", (ctx = must_create_ctx(), content = must_malloc(CONTENT_MAX + 64)),
+                   (free(content), lmc_ctx_free(ctx)))

@@ -310,11 +310,4 @@ LMC_TEST(test_promises)
     free(forged);
 }
 
-int main(int argc, char **argv)
-{
-    open_frame();
-    const int result = lmc_test_main("frame_args", argc, argv);
-    frame_free(&frame);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("frame_args", open_frame(), (frame_free(&frame), lmc_ctx_free(ctx)))

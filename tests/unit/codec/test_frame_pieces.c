@@ -390,12 +390,5 @@ LMC_TEST(test_decode_arguments)
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    ctx = must_create_ctx();
-    content = must_malloc(CONTENT_MAX);
-    const int result = lmc_test_main("frame_pieces", argc, argv);
-    free(content);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("frame_pieces", (ctx = must_create_ctx(), content = must_malloc(CONTENT_MAX)),
+                   (free(content), lmc_ctx_free(ctx)))

@@ -143,14 +143,7 @@ LMC_TEST(test_only_the_blocks_it_needs)
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    ctx = must_create_ctx();
-    content = must_malloc(CONTENT_MAX);
-    target = guarded_open(CONTENT_MAX + 64);
-    const int result = lmc_test_main("frame_range", argc, argv);
-    guarded_close(&target);
-    free(content);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("frame_range",
+                   (ctx = must_create_ctx(), content = must_malloc(CONTENT_MAX),
+                    target = guarded_open(CONTENT_MAX + 64)),
+                   (guarded_close(&target), free(content), lmc_ctx_free(ctx)))

@@ -339,10 +339,4 @@ LMC_TEST(test_random_damage)
     free(bytes);
 }
 
-int main(int argc, char **argv)
-{
-    open_memory();
-    const int result = lmc_test_main("gap", argc, argv);
-    close_memory();
-    return result;
-}
+LMC_TEST_MAIN_WITH("gap", open_memory(), close_memory())

@@ -209,11 +209,4 @@ LMC_TEST(test_no_overlap)
                     LMC_OK);
 }
 
-int main(int argc, char **argv)
-{
-    open_all();
-    const int result = lmc_test_main("overlap", argc, argv);
-    frame_free(&frame);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("overlap", open_all(), (frame_free(&frame), lmc_ctx_free(ctx)))

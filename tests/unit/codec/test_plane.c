@@ -288,10 +288,4 @@ LMC_TEST(test_rules)
     }
 }
 
-int main(int argc, char **argv)
-{
-    open_memory();
-    const int result = lmc_test_main("plane", argc, argv);
-    close_memory();
-    return result;
-}
+LMC_TEST_MAIN_WITH("plane", open_memory(), close_memory())

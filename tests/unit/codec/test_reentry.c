@@ -228,10 +228,4 @@ LMC_TEST(test_allocators)
     lmc_ctx_free(ctx);
 }
 
-int main(int argc, char **argv)
-{
-    open_all();
-    const int result = lmc_test_main("reentry", argc, argv);
-    close_all();
-    return result;
-}
+LMC_TEST_MAIN_WITH("reentry", open_all(), close_all())

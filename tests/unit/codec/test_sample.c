@@ -214,14 +214,7 @@ LMC_TEST(test_noise)
     CU_ASSERT(!sample->is_low_noise);
 }
 
-int main(int argc, char **argv)
-{
-    sample = must_malloc(sizeof *sample);
-    values = must_malloc(N_MAX * 8);
-    buffer = must_malloc(LMC_SAMPLE_BUFFER_NBYTES);
-    const int status = lmc_test_main("sample", argc, argv);
-    free(sample);
-    free(values);
-    free(buffer);
-    return status;
-}
+LMC_TEST_MAIN_WITH("sample",
+                   (sample = must_malloc(sizeof *sample), values = must_malloc(N_MAX * 8),
+                    buffer = must_malloc(LMC_SAMPLE_BUFFER_NBYTES)),
+                   (free(sample), free(values), free(buffer)))

@@ -150,11 +150,7 @@ LMC_TEST(test_the_version_is_a_number)
     CU_ASSERT_EQUAL(lmc_version_number(), LMC_VERSION_NUMBER);
 }
 
-int main(int argc, char **argv)
-{
-    data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
-    memory = guarded_open(4096);
-    const int status = lmc_test_main("struct_size", argc, argv);
-    guarded_close(&memory);
-    return status;
-}
+LMC_TEST_MAIN_WITH("struct_size",
+                   (data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS),
+                    memory = guarded_open(4096)),
+                   guarded_close(&memory))

@@ -337,10 +337,4 @@ LMC_TEST(test_damaged_counts)
     }
 }
 
-int main(int argc, char **argv)
-{
-    open_memory();
-    const int result = lmc_test_main("symbols", argc, argv);
-    close_memory();
-    return result;
-}
+LMC_TEST_MAIN_WITH("symbols", open_memory(), close_memory())

@@ -230,10 +230,4 @@ LMC_TEST(test_first_failure_wins)
     lmc_ctx_free(ctx);
 }
 
-int main(int argc, char **argv)
-{
-    content = must_malloc(CONTENT_NBYTES);
-    const int result = lmc_test_main("threads", argc, argv);
-    free(content);
-    return result;
-}
+LMC_TEST_MAIN_WITH("threads", content = must_malloc(CONTENT_NBYTES), free(content))

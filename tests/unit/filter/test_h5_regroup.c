@@ -88,13 +88,7 @@ LMC_TEST(test_every_small_swap)
     }
 }
 
-int main(int argc, char **argv)
-{
-    source = guarded_open(NBYTES_MAX);
-    target = guarded_open(NBYTES_MAX);
-    random_fill(content, sizeof content);
-    const int status = lmc_test_main("h5_regroup", argc, argv);
-    guarded_close(&source);
-    guarded_close(&target);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_regroup",
+                   (source = guarded_open(NBYTES_MAX), target = guarded_open(NBYTES_MAX),
+                    random_fill(content, sizeof content)),
+                   (guarded_close(&source), guarded_close(&target)))

@@ -443,13 +443,5 @@ LMC_TEST(test_chunks_of_other_sizes)
     }
 }
 
-int main(int argc, char **argv)
-{
-    chunk = must_malloc(CHUNK_MAX);
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    const int status = lmc_test_main("h5_row_nbytes", argc, argv);
-    lmc_ctx_free(ctx);
-    free(chunk);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_row_nbytes", (chunk = must_malloc(CHUNK_MAX), ctx = must_create_ctx()),
+                   (lmc_ctx_free(ctx), free(chunk)))

@@ -298,13 +298,5 @@ LMC_TEST(test_bytes_do_not_depend_on_threads)
     }
 }
 
-int main(int argc, char **argv)
-{
-    chunk = must_malloc(CHUNK_MAX);
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    const int status = lmc_test_main("h5_rows", argc, argv);
-    lmc_ctx_free(ctx);
-    free(chunk);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_rows", (chunk = must_malloc(CHUNK_MAX), ctx = must_create_ctx()),
+                   (lmc_ctx_free(ctx), free(chunk)))

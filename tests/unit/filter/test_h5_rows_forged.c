@@ -1,55 +1,20 @@
 /* test_h5_rows_forged.c - chunks of rows that are cut, damaged or put together by somebody else, with checks that are
  * right: what the document allows is read, all else is refused, and memory is not asked for by claims. */
-#include "lmc_test_h5.h"
+#include "lmc_test_h5_forged.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "filter/chunk/chunk.h"
-#include "filter/chunk/chunk_head.h"
 
 #define ROW_NBYTES 1600
 #define ROW_COUNT 4
 #define CHUNK_NBYTES (ROW_NBYTES * ROW_COUNT)
-#define STORED_MAX 20000
 #define ROWS H5_WIRE_LAYOUT_ROWS
 
-static lmc_ctx *ctx;
-static h5_room room;
 static uint8_t chunk[CHUNK_NBYTES];
 
 /* ---- forged chunks ---- */
-
-/* Frames go in, the head is written last. */
-typedef struct forged {
-    uint8_t frames[STORED_MAX];
-    size_t nbytes;
-    uint32_t frame_nbytes[16];
-    unsigned frame_count;
-    uint8_t bytes[STORED_MAX]; /* the result */
-    size_t stored_nbytes;
-} forged;
-
-static forged f;
-
-/* Returns the mode. */
-static unsigned add_frame(const uint8_t *content, size_t nbytes, lmc_dtype dtype, lmc_base_form form,
-                          const uint8_t *base)
-{
-    lmc_params params;
-    size_t made = 0;
-    lmc_params_init(&params);
-    params.dtype = dtype;
-    params.base_form = form;
-    CU_ASSERT_EQUAL_FATAL(lmc_encode_delta(ctx, &params, content, nbytes, base,
-                                           base ? nbytes * (form == LMC_BASE_PLAIN ? 1 : 2) : 0,
-                                           f.frames + f.nbytes, sizeof f.frames - f.nbytes, &made),
-                          LMC_OK);
-    const unsigned mode = f.frames[f.nbytes + 6];
-    f.frame_nbytes[f.frame_count++] = (uint32_t)made;
-    f.nbytes += made;
-    return mode;
-}
 
 static void add_plain(const uint8_t *content, size_t nbytes)
 {
@@ -64,16 +29,6 @@ static void add_delta(const uint8_t *content, const uint8_t *base)
 static const uint8_t *row(unsigned i)
 {
     return chunk + (size_t)i * ROW_NBYTES;
-}
-
-static void finish(unsigned layout, unsigned swap, unsigned width, unsigned row_count)
-{
-    h5_head head = {.layout = layout, .swap_nbytes = swap, .width = width, .row_count = row_count};
-    h5_head_complete(&head);
-    h5_head_write(&head, f.frame_nbytes, f.bytes);
-    memcpy(f.bytes + head.nbytes, f.frames, f.nbytes);
-    f.stored_nbytes = head.nbytes + f.nbytes;
-    f.nbytes = f.frame_count = 0;
 }
 
 static lmc_status status_of(unsigned layout, unsigned swap, unsigned width, unsigned row_count)
@@ -98,12 +53,6 @@ static void fill_chunk(void)
 }
 
 /* ---- heads ---- */
-
-static void store(uint8_t *p, uint64_t value, size_t nbytes)
-{
-    for (size_t i = 0; i < nbytes; i++)
-        p[i] = (uint8_t)(value >> 8 * i);
-}
 
 /* As the document has it: 10 bytes as in every layout, u32 count of rows, u32 for each frame but the last, check. */
 LMC_TEST(test_head_by_the_document)
@@ -177,12 +126,7 @@ static void check_allowed(unsigned swap, unsigned width, unsigned row_count, siz
                   i > 0 && random_below(4) ? start - row_nbytes : NULL);
     }
     finish(ROWS, swap, width, row_count);
-    for (size_t i = 0; swap && i + swap <= nbytes; i += swap)
-        for (size_t j = 0; j < swap / 2; j++) {
-            const uint8_t byte = inner[i + j];
-            inner[i + j] = inner[i + swap - 1 - j];
-            inner[i + swap - 1 - j] = byte;
-        }
+    swap_bytes(inner, nbytes, swap);
     memcpy(expected, inner, nbytes);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < width; j++)
@@ -315,7 +259,7 @@ LMC_TEST(test_claimed_sizes)
             CU_ASSERT_NOT_EQUAL(
                 lmc_h5_decode_chunk(counted, f.bytes, f.stored_nbytes, dst, sizeof dst, &nbytes), LMC_OK);
         }
-    CU_ASSERT(h5_state.largest < 100000);
+    CU_ASSERT(atomic_load(&pool.largest) < 100000);
     lmc_ctx_free(counted);
 }
 
@@ -347,33 +291,25 @@ LMC_TEST(test_failing_allocations)
         for (size_t failing = 0; is_met; failing++) {
             lmc_ctx *const counted = h5_create_counting();
             size_t nbytes = 7;
-            h5_state.failing = h5_state.calls + failing;
-            h5_state.once = (int)(way & 1);
+            pool_fail(failing, (int)(way & 1));
             const lmc_status status =
                 way < 2
                     ? lmc_h5_encode_chunk(counted, values, 9, chunk, CHUNK_NBYTES, dst, sizeof dst, &nbytes)
                     : lmc_h5_decode_chunk(counted, stored.bytes, stored.nbytes, dst, sizeof dst, &nbytes);
-            is_met = h5_state.calls > h5_state.failing;
+            is_met = pool_has_failed();
             CU_ASSERT(status == LMC_OK || (status == LMC_ERR_NOMEM && nbytes == 0));
             if (status == LMC_OK && way < 2)
                 CU_ASSERT(nbytes == stored.nbytes && memcmp(dst, stored.bytes, nbytes) == 0);
             if (status == LMC_OK && way >= 2)
                 CU_ASSERT(nbytes == CHUNK_NBYTES && memcmp(dst, chunk, nbytes) == 0);
             lmc_ctx_free(counted);
-            CU_ASSERT_EQUAL(h5_state.live, 0);
+            CU_ASSERT(pool_is_whole());
         }
     }
     free(stored.bytes);
 }
 
-int main(int argc, char **argv)
-{
-    room = h5_room_open(STORED_MAX, CHUNK_NBYTES + 2000);
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    fill_chunk();
-    const int status = lmc_test_main("h5_rows_forged", argc, argv);
-    lmc_ctx_free(ctx);
-    h5_room_close(&room);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_rows_forged",
+                   (room = h5_room_open(FORGED_MAX, CHUNK_NBYTES + 2000), ctx = must_create_ctx(),
+                    fill_chunk()),
+                   (lmc_ctx_free(ctx), h5_room_close(&room)))

@@ -3,6 +3,8 @@
 
 #include "lmc_test_gpu.h"
 
+#include "lmc_test_alloc.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -190,34 +192,14 @@ LMC_TEST(test_too_many_blocks)
 
 /* ---- memory that runs out ---- */
 
-typedef struct short_memory {
-    size_t left, held;
-} short_memory;
-
-static void *allocate_short(void *user, size_t nbytes)
-{
-    short_memory *const memory = user;
-    if (memory->left == 0)
-        return NULL;
-    memory->left--;
-    memory->held++;
-    return malloc(nbytes);
-}
-
-static void release_short(void *user, void *pointer)
-{
-    ((short_memory *)user)->held -= pointer != NULL;
-    free(pointer);
-}
-
 /* Prepares a frame and decodes it on the host. */
-static lmc_status use_batch(const lmc_allocator *allocator, const test_frame *frame)
+static lmc_status use_batch(const test_frame *frame)
 {
     lmc_cuda_batch *batch;
     const lmc_cuda_memory memory = {gpu_write, NULL};
     gpu_tensor tensor = {.frame = frame->bytes, .frame_nbytes = frame->nbytes};
     lmc_cuda_info info = LMC_INIT(lmc_cuda_info);
-    lmc_status status = lmc_cuda_batch_create(allocator, &batch);
+    lmc_status status = lmc_cuda_batch_create(&pool_allocator, &batch);
     if (status != LMC_OK)
         return status;
     gpu_prepare(batch, &tensor, 0);
@@ -241,20 +223,13 @@ LMC_TEST(test_memory)
     lmc_status status = LMC_ERR_NOMEM;
     size_t count = 0;
     for (; status != LMC_OK && count < 1000; count++) {
-        short_memory memory = {count, 0};
-        const lmc_allocator allocator = {allocate_short, release_short, &memory};
-        status = use_batch(&allocator, &frame);
+        pool_fail(count, 0);
+        status = use_batch(&frame);
         CU_ASSERT(status == LMC_OK || status == LMC_ERR_NOMEM);
-        CU_ASSERT_EQUAL(memory.held, 0);
+        CU_ASSERT(pool_is_whole());
     }
     CU_ASSERT(count > 10 && count < 1000);
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    ctx = must_create_ctx();
-    const int status = lmc_test_main("gpu_batch", argc, argv);
-    lmc_ctx_free(ctx);
-    return status;
-}
+LMC_TEST_MAIN_WITH("gpu_batch", ctx = must_create_ctx(), lmc_ctx_free(ctx))

@@ -203,12 +203,5 @@ LMC_TEST(test_orders)
     }
 }
 
-int main(int argc, char **argv)
-{
-    ctx = must_create_ctx();
-    content = must_malloc(NBYTES_MAX);
-    const int status = lmc_test_main("gpu_blocks", argc, argv);
-    free(content);
-    lmc_ctx_free(ctx);
-    return status;
-}
+LMC_TEST_MAIN_WITH("gpu_blocks", (ctx = must_create_ctx(), content = must_malloc(NBYTES_MAX)),
+                   (free(content), lmc_ctx_free(ctx)))

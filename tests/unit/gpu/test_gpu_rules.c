@@ -133,10 +133,4 @@ LMC_TEST(test_masks_by_hand)
     CU_ASSERT_EQUAL(check_masked(pairs_spare, sizeof pairs_spare, 'b'), LMC_ERR_CORRUPT);
 }
 
-int main(int argc, char **argv)
-{
-    ctx = must_create_ctx();
-    const int status = lmc_test_main("gpu_rules", argc, argv);
-    lmc_ctx_free(ctx);
-    return status;
-}
+LMC_TEST_MAIN_WITH("gpu_rules", ctx = must_create_ctx(), lmc_ctx_free(ctx))

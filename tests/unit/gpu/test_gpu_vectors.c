@@ -122,10 +122,4 @@ LMC_TEST(test_corrupt_frames)
     CU_ASSERT(count > 400);
 }
 
-int main(int argc, char **argv)
-{
-    ctx = must_create_ctx();
-    const int status = lmc_test_main("gpu_vectors", argc, argv);
-    lmc_ctx_free(ctx);
-    return status;
-}
+LMC_TEST_MAIN_WITH("gpu_vectors", ctx = must_create_ctx(), lmc_ctx_free(ctx))

@@ -1,21 +1,15 @@
 /*
  * test_st_api.c - lmc_st.h from the outside: convert, open, find, read ranges, several threads, cancel.
  */
-#include "lmc_test.h"
-
-#include "lmc_st_experimental.h"
+#include "lmc_test_st.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #define VALUE_COUNT 200000u
 #define NOISE_NBYTES 300000u
 #define DATA_NBYTES (2 * VALUE_COUNT + NOISE_NBYTES + 8)
 
-static char directory[] = "/tmp/lmc-st-api-XXXXXX";
-static char plain_path[64];
-static char archive_path[64];
-static char back_path[64];
+static const char *plain_path, *archive_path, *back_path;
 static unsigned char data[DATA_NBYTES];
 
 /* Tensors "weights" (BF16, coded), "noise" (U8), "pair" (F32, short), "none" (I8, empty). */
@@ -36,10 +30,9 @@ static void make_files(void)
         if (i < 2 * VALUE_COUNT && i % 2 == 1)
             data[i] = (unsigned char)(0x3c | (state >> 24 & 0x80) | (state >> 20 & 1));
     }
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
-    snprintf(plain_path, sizeof plain_path, "%s/m.safetensors", directory);
-    snprintf(archive_path, sizeof archive_path, "%s/m.safetensors.lmc", directory);
-    snprintf(back_path, sizeof back_path, "%s/back", directory);
+    plain_path = lmc_test_path("m.safetensors");
+    archive_path = lmc_test_path("m.safetensors.lmc");
+    back_path = lmc_test_path("back");
     FILE *const file = fopen(plain_path, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     const unsigned char prefix[8] = {(unsigned char)length, (unsigned char)(length >> 8)};
@@ -285,16 +278,14 @@ LMC_TEST(test_large_ranks)
 {
     static const size_t ranks[RANK_COUNT] = {15, 16, 17, LMC_ST_RANK_MAX};
     uint64_t shape[LMC_ST_RANK_MAX];
-    lmc_st_writer *writer = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_writer_create(NULL, &writer), LMC_OK);
+    const char *const path = lmc_test_path("ranks");
+    lmc_st_writer *const writer = lmc_test_writer();
     for (size_t i = 0; i < RANK_COUNT; i++) {
         const char name = (char)('a' + i);
         for (size_t dim = 0; dim < ranks[i]; dim++)
             shape[dim] = dim == 2 ? 3 : dim + 1 == ranks[i] ? 2 : 1;
         CU_ASSERT_EQUAL(lmc_st_writer_add(writer, &name, 1, LMC_DTYPE_U8, shape, ranks[i], data), LMC_OK);
     }
-    char path[80];
-    snprintf(path, sizeof path, "%s/ranks", directory);
     for (int is_plain = 0; is_plain < 2; is_plain++) {
         CU_ASSERT_EQUAL(is_plain ? lmc_st_writer_write_plain(writer, path, NULL, NULL, NULL)
                                  : lmc_st_writer_write(writer, path, NULL, NULL, NULL),
@@ -312,7 +303,7 @@ LMC_TEST(test_large_ranks)
 LMC_TEST(test_spaced_shape)
 {
     char bytes[400];
-    char path[80];
+    const char *const path = lmc_test_path("spaced");
     const int length = snprintf(
         bytes + 8, sizeof bytes - 8,
         "{\"a\":{\"dtype\":\"U8\", \"shape\" :\t[ 1 , 1,1 ,1,\n\r1,1,1,1,1,1,1,1,1,1,1,1 , 12 , 2 ] ,"
@@ -320,11 +311,7 @@ LMC_TEST(test_spaced_shape)
     const unsigned char prefix[8] = {(unsigned char)length};
     memcpy(bytes, prefix, sizeof prefix);
     memset(bytes + 8 + length, 'x', 24);
-    snprintf(path, sizeof path, "%s/spaced", directory);
-    FILE *const stream = fopen(path, "wb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(stream);
-    CU_ASSERT_EQUAL(fwrite(bytes, 1, (size_t)length + 32, stream), (size_t)length + 32);
-    CU_ASSERT_EQUAL(fclose(stream), 0);
+    lmc_test_write(path, bytes, (size_t)length + 32);
     lmc_st_file *const file = open_or_fail(path);
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     CU_ASSERT_EQUAL_FATAL(lmc_st_tensor_info(file, 0, &tensor), LMC_OK);
@@ -339,7 +326,6 @@ LMC_TEST(test_clean_up)
 {
     unlink(plain_path);
     unlink(archive_path);
-    CU_ASSERT_EQUAL(rmdir(directory), 0); /* nothing was left behind */
 }
 
-LMC_TEST_MAIN("st_api")
+LMC_TEST_DIR_MAIN("st_api")

@@ -2,6 +2,7 @@
  * test_st_run.c - lmc_run.h: what the calls tell of steps, progress and cancel, structs of older programs, memory that
  * runs out. What becomes of a run is tested by the command (tests/cli/test_run*.py).
  */
+#include "lmc_test_alloc.h"
 #include "lmc_test_st_base.h"
 
 #include "lmc_run.h"
@@ -241,29 +242,6 @@ LMC_TEST(test_struct_size)
 
 /* ---- memory ---- */
 
-typedef struct pool {
-    long live_count, countdown; /* allocations until one fails; negative: none does */
-    int has_failed;
-} pool;
-
-static void *allocate(void *user, size_t nbytes)
-{
-    pool *const pool = user;
-    if (pool->countdown >= 0 && pool->countdown-- == 0) {
-        pool->has_failed = 1;
-        return NULL;
-    }
-    pool->live_count++;
-    return malloc(nbytes);
-}
-
-static void release(void *user, void *block)
-{
-    pool *const pool = user;
-    pool->live_count--;
-    free(block);
-}
-
 static lmc_status call_add(const lmc_st_options *options)
 {
     return lmc_run_add(run_dir, snapshots[3], NULL, options, NULL, NULL);
@@ -306,23 +284,21 @@ static lmc_status call_open_tensor(const lmc_st_options *options)
  * back, and leaves a sound run. */
 static void fail_each_allocation(lmc_status (*call)(const lmc_st_options *options), int is_reader)
 {
-    pool pool = {.countdown = -1};
-    const lmc_allocator memory = {allocate, release, &pool};
     lmc_st_options options = lmc_test_options(1);
-    options.allocator = &memory;
+    options.allocator = &pool_allocator;
     int has_failed = 1;
-    for (long number = 0; has_failed; number += 1 + number / 40) {
+    for (size_t number = 0; has_failed; number += 1 + number / 40) {
         if (!is_reader || number == 0) {
             remove_run();
             add_steps(3);
         }
-        pool = (struct pool){.countdown = number};
+        pool_fail(number, 1);
         const lmc_status status = call(&options);
-        has_failed = pool.has_failed;
+        has_failed = pool_has_failed();
         if (status != LMC_OK && status != LMC_ERR_NOMEM)
-            printf("\nallocation %ld: status %d\n", number, (int)status);
+            printf("\nallocation %zu: status %d\n", number, (int)status);
         CU_ASSERT_TRUE(status == LMC_OK || (has_failed && status == LMC_ERR_NOMEM));
-        CU_ASSERT_EQUAL(pool.live_count, 0);
+        CU_ASSERT_TRUE(pool_is_whole());
         if (!is_reader)
             CU_ASSERT_EQUAL(lmc_run_verify(run_dir, NULL, 0, NULL, NULL, NULL, NULL), LMC_OK);
         CU_ASSERT_TRUE(step_count() >= 2);
@@ -345,8 +321,6 @@ LMC_TEST(test_tensor_beside_damage)
 {
     static const char *const names[] = {"a.safetensors", "b.safetensors"};
     static const char damaged[] = "{\"no\": \"archive\"}";
-    pool pool = {.countdown = -1};
-    const lmc_allocator memory = {allocate, release, &pool};
     const char *const snapshot = lmc_test_path("step50");
     lmc_st_file *file = NULL;
     uint64_t index = 0;
@@ -357,15 +331,16 @@ LMC_TEST(test_tensor_beside_damage)
         lmc_test_write_snapshot(lmc_test_path(name), 0);
     }
     CU_ASSERT_EQUAL_FATAL(lmc_run_add(run_dir, snapshot, NULL, NULL, NULL, NULL), LMC_OK);
+    pool_fail(SIZE_MAX, 0);
     for (size_t i = 0; i < 2; i++) {
         char name[64];
         snprintf(name, sizeof name, "run/50/%s.lmc", names[i]);
         size_t nbytes = 0;
         unsigned char *const sound = lmc_test_read(lmc_test_path(name), &nbytes);
         lmc_test_write(lmc_test_path(name), damaged, sizeof damaged - 1);
-        const lmc_status status = lmc_run_open_tensor(run_dir, 50, "w", &memory, &file, &index, NULL);
+        const lmc_status status = lmc_run_open_tensor(run_dir, 50, "w", &pool_allocator, &file, &index, NULL);
         CU_ASSERT_TRUE(status != LMC_OK && !file);
-        CU_ASSERT_EQUAL(pool.live_count, 0);
+        CU_ASSERT_TRUE(pool_is_whole());
         lmc_test_write(lmc_test_path(name), sound, nbytes);
         free(sound);
     }

@@ -2,19 +2,15 @@
  * test_st_stored.c - frames without an index: their blocks can be trusted only when all of them have been
  * hashed. Archives are put together here, so that frames are stored whatever the encoder would choose.
  */
-#include "lmc_test.h"
 #include "lmc_test_archive.h"
+#include "lmc_test_st.h"
 
 #include "safetensors/read/reader.h"
-
-#include <unistd.h>
 
 #define BLOCK_NBYTES (1u << LMC_BLOCK_LOG2_DEFAULT_BYTE)
 #define CONTENT_NBYTES 5000000u /* many blocks, several runs of the engine */
 
-static char directory[] = "/tmp/lmc-st-stored-XXXXXX";
-static char archive_path[64];
-static char back_path[64];
+static const char *archive_path, *back_path;
 static unsigned char content[CONTENT_NBYTES];
 static size_t frame_offset; /* in the archive */
 
@@ -42,9 +38,8 @@ LMC_TEST(test_sound)
 {
     static unsigned char dst[CONTENT_NBYTES];
     lmc_st_file *file = NULL;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
-    snprintf(archive_path, sizeof archive_path, "%s/a.lmc", directory);
-    snprintf(back_path, sizeof back_path, "%s/back", directory);
+    archive_path = lmc_test_path("a.lmc");
+    back_path = lmc_test_path("back");
     make_archive();
     CU_ASSERT_EQUAL(lmc_st_verify(archive_path, NULL, NULL, NULL), LMC_OK);
     for (unsigned threads = 1; threads < 4; threads++)
@@ -64,13 +59,7 @@ LMC_TEST(test_sound)
 
 static void flip_byte(size_t offset)
 {
-    FILE *const file = fopen(archive_path, "r+b");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    fseek(file, (long)offset, SEEK_SET);
-    const int byte = fgetc(file);
-    fseek(file, (long)offset, SEEK_SET);
-    fputc(byte ^ 0x10, file);
-    CU_ASSERT_EQUAL(fclose(file), 0);
+    lmc_test_flip(archive_path, offset, 0x10);
 }
 
 /* A wrong byte anywhere is found by every call, also by one that wants other bytes. */
@@ -180,7 +169,6 @@ LMC_TEST(test_reader_of_a_changing_file)
 LMC_TEST(test_clean_up)
 {
     unlink(archive_path);
-    CU_ASSERT_EQUAL(rmdir(directory), 0); /* nothing was left behind */
 }
 
-LMC_TEST_MAIN("st_stored")
+LMC_TEST_DIR_MAIN("st_stored")
