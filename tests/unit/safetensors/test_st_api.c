@@ -1,9 +1,7 @@
 /*
- * test_st_api.c - lmc_st.h from the outside: convert, open, find, read ranges, several threads, cancel.
+ * test_st_api.c - lmc_st.h from the outside: convert, open, find, read ranges, cancel.
  */
 #include "lmc_test_st.h"
-
-#include <pthread.h>
 
 #define VALUE_COUNT 200000u
 #define NOISE_NBYTES 300000u
@@ -164,35 +162,7 @@ LMC_TEST(test_read_of_a_cut_file)
     lmc_st_close(file);
 }
 
-static void *read_all(void *file)
-{
-    unsigned char *const dst = malloc(DATA_NBYTES);
-    size_t wrong = dst == NULL;
-    for (uint64_t i = 0; i < 40 && wrong == 0; i++) {
-        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        wrong += lmc_st_tensor_info(file, i % 4, &tensor) != LMC_OK;
-        wrong += lmc_st_read(file, NULL, i % 4, dst, DATA_NBYTES, NULL) != LMC_OK;
-        wrong += memcmp(dst, data + tensor.data_offset, tensor.nbytes) != 0;
-    }
-    free(dst);
-    return wrong == 0 ? NULL : file;
-}
-
-LMC_TEST(test_threads_share_a_file)
-{
-    pthread_t threads[4];
-    lmc_st_file *const file = open_or_fail(archive_path);
-    for (size_t i = 0; i < 4; i++)
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, read_all, file), 0);
-    for (size_t i = 0; i < 4; i++) {
-        void *wrong = NULL;
-        CU_ASSERT_EQUAL(pthread_join(threads[i], &wrong), 0);
-        CU_ASSERT_PTR_NULL(wrong);
-    }
-    lmc_st_close(file);
-}
-
-/* ---- progress, cancel, options ---- */
+/* ---- progress, cancel ---- */
 
 typedef struct watch {
     uint64_t last, total;
@@ -238,22 +208,6 @@ LMC_TEST(test_progress_and_cancel)
             unlink(back_path);
         }
     }
-}
-
-LMC_TEST(test_option_rules)
-{
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.struct_size = sizeof(options) + 1;
-    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &options, NULL, NULL), LMC_ERR_ARG);
-    lmc_st_options_init(&options);
-    options.thread_count = LMC_THREAD_COUNT_MAX + 1;
-    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &options, NULL, NULL), LMC_ERR_ARG);
-    /* a caller of an older version knows fewer fields */
-    lmc_st_options_init(&options);
-    options.struct_size = offsetof(lmc_st_options, thread_count);
-    options.thread_count = LMC_THREAD_COUNT_MAX + 1;
-    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &options, NULL, NULL), LMC_OK);
 }
 
 /* ---- shapes of many dimensions ---- */

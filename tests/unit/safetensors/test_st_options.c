@@ -224,6 +224,9 @@ LMC_TEST(test_ranges)
     }
     const lmc_st_options most = lmc_test_options(LMC_THREAD_COUNT_MAX);
     CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &most, NULL, NULL), LMC_OK);
+    lmc_st_options older = lmc_test_options(LMC_THREAD_COUNT_MAX + 1); /* which ends before that */
+    older.struct_size = offsetof(lmc_st_options, thread_count);
+    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &older, NULL, NULL), LMC_OK);
 }
 
 LMC_TEST(test_not_for_directories)
