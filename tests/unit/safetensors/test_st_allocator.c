@@ -9,7 +9,7 @@
 
 static void complain(const lmc_test_call *call, size_t number, lmc_status status, const char *fault)
 {
-    printf("\n%s, allocation %zu, status %d: %s\n", call->name, number, (int)status, fault);
+    printf("\n%s, allocation %ld, status %d: %s\n", call->name, (long)number, (int)status, fault);
     CU_FAIL("see the line above");
 }
 
