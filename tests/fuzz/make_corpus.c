@@ -8,7 +8,6 @@
 #include "fuzz.h"
 
 #include <lmc.h>
-#include <sys/stat.h>
 
 #include "base.h"
 #include "seed.h"
@@ -300,18 +299,8 @@ static void write_matrix_seeds(const matrix_kind *kind)
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {0, 17, 255, 1025, CONTENT_NBYTES_MAX};
-    static const char *const targets[] = {"frame_decode", "round_trip"};
     static uint8_t content[CONTENT_NBYTES_MAX];
-    if (argc != 2) {
-        fprintf(stderr, "usage: make_corpus DIRECTORY\n");
-        return 2;
-    }
-    directory = argv[1];
-    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
-        char path[4096];
-        snprintf(path, sizeof(path), "%s/%s", directory, targets[i]);
-        mkdir(path, 0777);
-    }
+    take_directory(argc, argv);
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         memset(content, 0, sizeof(content));
         kinds[k].fill(content, sizeof(content));

@@ -7,7 +7,6 @@
 #include "fuzz.h"
 
 #include <lmc_h5.h>
-#include <sys/stat.h>
 
 #include "seed.h"
 
@@ -197,18 +196,8 @@ static void write_matrix_seed(const form *f)
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {0, 31, 700, CHUNK_NBYTES - 1};
-    static const char *const targets[] = {"h5_decode", "h5_round_trip"};
     static uint8_t chunk[CHUNK_NBYTES];
-    if (argc != 2) {
-        fprintf(stderr, "usage: make_h5_corpus DIRECTORY\n");
-        return 2;
-    }
-    directory = argv[1];
-    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
-        char path[4096];
-        snprintf(path, sizeof(path), "%s/%s", directory, targets[i]);
-        mkdir(path, 0777);
-    }
+    take_directory(argc, argv);
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         const form *const f = &forms[i];
         for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {

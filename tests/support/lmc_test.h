@@ -1,16 +1,14 @@
 /*
  * lmc_test.h - the frame around a CUnit test program.
  *
- * A program lists its test functions once and returns what lmc_test_main() says:
- *
- *     int main(int argc, char **argv)
+ *     LMC_TEST(test_empty_input)
  *     {
- *         static const lmc_test tests[] = {
- *             LMC_TEST(test_empty_input),
- *             LMC_TEST(test_ragged_tail),
- *         };
- *         return LMC_TEST_MAIN("frame", tests, argc, argv);
+ *         CU_ASSERT(...);
  *     }
+ *
+ *     LMC_TEST_MAIN("frame")
+ *
+ * Tests run in the order of the file.
  *
  * Arguments pick tests by a part of their name; no argument runs all. The last line that is printed is
  * "LMC-TESTS passed=N failed=N" ("skipped=N" too if a test called LMC_TEST_SKIP): tests/run.sh adds
@@ -28,11 +26,31 @@
 typedef struct lmc_test {
     const char *name;
     void (*function)(void);
+    int line; /* where it stands in the file */
+    struct lmc_test *next;
 } lmc_test;
 
-/* clang-format off */
-#define LMC_TEST(function) {#function, function}
-/* clang-format on */
+/* The head of a test's function, which the program runs. */
+#define LMC_TEST(test)                                              \
+    static void test(void);                                         \
+    static __attribute__((constructor)) void test##_is_listed(void) \
+    {                                                               \
+        static lmc_test listed = {#test, test, __LINE__, NULL};     \
+        lmc_test_list(&listed);                                     \
+    }                                                               \
+    static void test(void)
+
+#define LMC_TEST_MAIN(suite) LMC_TEST_MAIN_WITH(suite, (void)0, (void)0)
+
+/* With what is made before the tests and freed after them: an expression each. */
+#define LMC_TEST_MAIN_WITH(suite, set_up, tear_down)         \
+    int main(int argc, char **argv)                          \
+    {                                                        \
+        set_up;                                              \
+        const int result = lmc_test_main(suite, argc, argv); \
+        tear_down;                                           \
+        return result;                                       \
+    }
 
 /* Ends the calling test as skipped, if it has failed nothing so far. `reason` is a string literal. */
 #define LMC_TEST_SKIP(reason)                                            \
@@ -42,10 +60,18 @@ typedef struct lmc_test {
         return;                                                          \
     } while (0)
 
-#define LMC_TEST_MAIN(suite, tests, argc, argv) \
-    lmc_test_main(suite, tests, sizeof tests / sizeof((tests)[0]), argc, argv)
-
+static lmc_test *lmc_test_first;
 static unsigned lmc_test_skipped_count;
+
+/* Adds a test, which stays the caller's, behind those of smaller lines: constructors run in any order. */
+static __attribute__((unused)) void lmc_test_list(lmc_test *test)
+{
+    lmc_test **link = &lmc_test_first;
+    while (*link && (*link)->line <= test->line)
+        link = &(*link)->next;
+    test->next = *link;
+    *link = test;
+}
 
 /* 1 if the command line asks for the test: it names a part of it, or names nothing. */
 static int lmc_test_is_wanted(const char *name, int argc, char **argv)
@@ -57,8 +83,7 @@ static int lmc_test_is_wanted(const char *name, int argc, char **argv)
 }
 
 /* Runs the tests; returns the exit status of the program: 0 if all passed, else 1. */
-static __attribute__((unused)) int lmc_test_main(const char *suite_name, const lmc_test *tests,
-                                                 size_t test_count, int argc, char **argv)
+static __attribute__((unused)) int lmc_test_main(const char *suite_name, int argc, char **argv)
 {
     size_t wanted_count = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -67,10 +92,10 @@ static __attribute__((unused)) int lmc_test_main(const char *suite_name, const l
         return 1;
     }
     CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
-    for (size_t i = 0; suite != NULL && i < test_count; i++) {
-        if (!lmc_test_is_wanted(tests[i].name, argc, argv))
+    for (const lmc_test *test = lmc_test_first; suite != NULL && test != NULL; test = test->next) {
+        if (!lmc_test_is_wanted(test->name, argc, argv))
             continue;
-        if (CU_add_test(suite, tests[i].name, tests[i].function) == NULL)
+        if (CU_add_test(suite, test->name, test->function) == NULL)
             suite = NULL;
         wanted_count++;
     }

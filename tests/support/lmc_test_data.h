@@ -61,6 +61,14 @@ static MAYBE_UNUSED void *must_malloc(size_t nbytes)
     return p;
 }
 
+static MAYBE_UNUSED lmc_ctx *must_create_ctx(void)
+{
+    lmc_ctx *ctx = NULL;
+    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
+        abort();
+    return ctx;
+}
+
 /* Memory of `capacity` bytes; the page behind it may not be touched. */
 typedef struct guarded {
     uint8_t *map;

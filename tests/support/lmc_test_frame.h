@@ -42,14 +42,6 @@ static MAYBE_UNUSED int frame_has_offsets(const test_frame *frame)
            (frame->bytes[8] & LMC_FMT_FEATURE_OFFSETS) != 0;
 }
 
-static MAYBE_UNUSED lmc_ctx *must_create_ctx(void)
-{
-    lmc_ctx *ctx = NULL;
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    return ctx;
-}
-
 static MAYBE_UNUSED void frame_free(test_frame *frame)
 {
     free(frame->bytes);

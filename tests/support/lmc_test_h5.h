@@ -7,6 +7,7 @@
 #include "lmc_test_data.h"
 
 #include "lmc_test.h"
+#include "lmc_test_alloc.h"
 #include <lmc_h5.h>
 
 #include "filter/chunk/params.h"
@@ -202,39 +203,12 @@ static MAYBE_UNUSED lmc_status h5_decode_status(lmc_ctx *ctx, const h5_room *roo
     return h5_decode(ctx, room, stored, nbytes, &dst, &dst_nbytes);
 }
 
-/* A context that counts the largest piece it asks for, and fails one allocation or all from one on. */
-typedef struct h5_counting {
-    size_t calls, failing, largest;
-    long live;
-    int once;
-} h5_counting;
-
-static h5_counting h5_state;
-
-static MAYBE_UNUSED void *h5_count_allocate(void *user, size_t nbytes)
-{
-    h5_counting *const c = user;
-    const size_t call = c->calls++;
-    c->largest = nbytes > c->largest ? nbytes : c->largest;
-    if (call == c->failing || (call > c->failing && !c->once))
-        return NULL;
-    c->live++;
-    return must_malloc(nbytes);
-}
-
-static MAYBE_UNUSED void h5_count_release(void *user, void *pointer)
-{
-    ((h5_counting *)user)->live--;
-    free(pointer);
-}
-
 static MAYBE_UNUSED lmc_ctx *h5_create_counting(void)
 {
-    const lmc_allocator allocator = {h5_count_allocate, h5_count_release, &h5_state};
     lmc_ctx *made = NULL;
-    h5_state = (h5_counting){.failing = SIZE_MAX};
-    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &made), LMC_OK);
-    h5_state.largest = 0;
+    pool_fail(SIZE_MAX, 0);
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&pool_allocator, &made), LMC_OK);
+    pool_fail(SIZE_MAX, 0);
     return made;
 }
 

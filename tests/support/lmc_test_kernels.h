@@ -11,16 +11,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lmc_test.h"
+
 #define MAYBE_UNUSED __attribute__((unused))
 
 /* ---- sets, random numbers ---- */
 
 static const char *const set_names[] = {"scalar", "avx2", "avx2-nopext", "avx512", "neon"};
-
-static MAYBE_UNUSED const lmc_kernels *set_number(size_t i)
-{
-    return lmc_kernels_find(set_names[i]);
-}
 
 static uint64_t random_state = 1;
 
@@ -117,6 +114,18 @@ static MAYBE_UNUSED size_t padded(size_t n)
 {
     return (n + 63) / 64 * 64;
 }
+
+/* A test that is run with each set `k` of this machine. */
+#define LMC_SETS_TEST(test)                                      \
+    static void test##_of_set(const lmc_kernels *k);             \
+    LMC_TEST(test)                                               \
+    {                                                            \
+        map_regions();                                           \
+        for (size_t set = 0; set < LMC_COUNT(set_names); set++)  \
+            if (lmc_kernels_find(set_names[set]))                \
+                test##_of_set(lmc_kernels_find(set_names[set])); \
+    }                                                            \
+    static void test##_of_set(const lmc_kernels *k)
 
 /* Sizes worth a try: all small ones, and those about a strip. */
 static MAYBE_UNUSED size_t next_size(size_t n)

@@ -1,8 +1,8 @@
 /*
  * lmc_test_st.h - what tests of liblmc_st share: a temporary directory, files in it, and a small model.
  *
- * A program calls lmc_test_dir_make() first and lmc_test_dir_end() last: the latter fails if anything has
- * been left in the directory that the program did not unlink.
+ * A program that uses the directory ends in LMC_TEST_DIR_MAIN(). Its last test fails if anything has been left in the
+ * directory that the program did not unlink.
  */
 #ifndef LMC_TEST_ST_H
 #define LMC_TEST_ST_H
@@ -12,6 +12,7 @@
 #include "lmc_st_experimental.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,19 +20,16 @@
 
 static char lmc_test_dir[] = "/tmp/lmc-st-test-XXXXXX";
 
-static inline void lmc_test_dir_make(void)
-{
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(lmc_test_dir));
-}
-
-/* The path of a name in the directory; good for the next 16 calls. */
+/* The path of a name in the directory, which stays good. */
 static inline const char *lmc_test_path(const char *name)
 {
-    static char paths[16][LMC_TEST_PATH_NBYTES];
-    static unsigned next;
-    char *const path = paths[next++ % 16];
-    snprintf(path, LMC_TEST_PATH_NBYTES, "%s/%s", lmc_test_dir, name);
-    return path;
+    static char paths[1000][LMC_TEST_PATH_NBYTES];
+    char path[LMC_TEST_PATH_NBYTES];
+    size_t i = 0;
+    snprintf(path, sizeof path, "%s/%s", lmc_test_dir, name);
+    while (paths[i][0] != '\0' && strcmp(paths[i], path) != 0)
+        CU_ASSERT_FATAL(++i < sizeof paths / sizeof paths[0]);
+    return strcpy(paths[i], path);
 }
 
 /* Names in a directory, hidden ones too, "." and ".." not; -1: no such directory. */
@@ -72,11 +70,26 @@ static inline void lmc_test_remove(const char *path)
     }
 }
 
-static inline void lmc_test_dir_end(void)
+static inline void lmc_test_directory_is_empty(void)
 {
-    CU_ASSERT_EQUAL(rmdir(lmc_test_dir), 0);
+    CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 0);
     lmc_test_remove(lmc_test_dir);
 }
+
+static inline int lmc_test_dir_main(const char *suite, int argc, char **argv)
+{
+    static lmc_test last = {"test_directory_is_empty", lmc_test_directory_is_empty, INT_MAX, NULL};
+    if (!mkdtemp(lmc_test_dir))
+        abort();
+    lmc_test_list(&last);
+    return lmc_test_main(suite, argc, argv);
+}
+
+#define LMC_TEST_DIR_MAIN(suite)                     \
+    int main(int argc, char **argv)                  \
+    {                                                \
+        return lmc_test_dir_main(suite, argc, argv); \
+    }
 
 static inline void lmc_test_write(const char *path, const void *bytes, size_t nbytes)
 {

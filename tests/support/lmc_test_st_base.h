@@ -6,18 +6,6 @@
 
 #include "lmc_test_st.h"
 
-/* A path that stays good, unlike those of lmc_test_path(). */
-typedef struct lmc_test_kept {
-    char path[LMC_TEST_PATH_NBYTES];
-} lmc_test_kept;
-
-static inline lmc_test_kept lmc_test_keep(const char *name)
-{
-    lmc_test_kept kept;
-    snprintf(kept.path, sizeof kept.path, "%s/%s", lmc_test_dir, name);
-    return kept;
-}
-
 /* Values of tensor "w" of a snapshot; "f" has as many, F32. */
 #define LMC_TEST_VALUE_COUNT 70000u
 

@@ -108,7 +108,6 @@ static inline void lmc_test_calls_make(void)
 {
     const lmc_st_options options = lmc_test_options(1);
     size_t nbytes = 0;
-    lmc_test_dir_make();
     lmc_test_join(plain_path, "m.safetensors");
     lmc_test_join(archive_path, "m.safetensors.lmc");
     lmc_test_join(next_path, "next.safetensors");
@@ -141,17 +140,25 @@ static inline void lmc_test_calls_end(void)
     unlink(cut_path);
     lmc_test_remove(model_path);
     lmc_test_remove(archives_path);
-    lmc_test_dir_end();
 }
 
 /* ---- the calls ---- */
 
-static inline lmc_status lmc_test_read_path(const char *path)
+typedef struct lmc_test_call {
+    lmc_status (*function)(const struct lmc_test_call *call);
+    const char *path; /* what it reads */
+    const char *name;
+    lmc_status expected;
+    int has_output;
+    int writes_directory;
+} lmc_test_call;
+
+static inline lmc_status lmc_test_call_read(const lmc_test_call *call)
 {
     unsigned char dst[12000];
     lmc_st_file *file = NULL;
     lmc_status status = lmc_st_open(
-        path,
+        call->path,
         &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options), .allocator = lmc_test_memory},
         &file, NULL);
     for (uint64_t i = 0; status == LMC_OK && i < lmc_st_tensor_count(file); i++) {
@@ -169,55 +176,34 @@ static inline lmc_status lmc_test_read_path(const char *path)
     return status;
 }
 
-static inline lmc_status lmc_test_call_read(void)
-{
-    return lmc_test_read_path(archive_path);
-}
-
-static inline lmc_status lmc_test_call_read_plain(void)
-{
-    return lmc_test_read_path(plain_path);
-}
-
-static inline lmc_status lmc_test_call_convert(void)
+static inline lmc_status lmc_test_call_convert(const lmc_test_call *call)
 {
     const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_convert(plain_path, out_path, &options, NULL, NULL);
+    return lmc_st_convert(call->path, out_path, &options, NULL, NULL);
 }
 
-static inline lmc_status lmc_test_call_restore(void)
+/* If it needs a base, that is looked for, and there are two that might be it. */
+static inline lmc_status lmc_test_call_restore(const lmc_test_call *call)
 {
     const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_restore(archive_path, out_path, &options, NULL, NULL);
+    return lmc_st_restore(call->path, out_path, &options, NULL, NULL);
 }
 
-static inline lmc_status lmc_test_call_convert_next(void)
+static inline lmc_status lmc_test_call_convert_next(const lmc_test_call *call)
 {
     lmc_st_options options = lmc_test_call_options();
     const char *const dirs[] = {lmc_test_dir, "/nowhere"};
     options.base = archive_path;
     options.base_dirs = dirs;
     options.base_dir_count = 2;
-    return lmc_st_convert(next_path, out_path, &options, NULL, NULL);
-}
-
-/* The base is looked for, and there are two that might be it. */
-static inline lmc_status lmc_test_call_restore_based(void)
-{
-    const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_restore(based_path, out_path, &options, NULL, NULL);
-}
-
-static inline lmc_status lmc_test_call_read_based(void)
-{
-    return lmc_test_read_path(based_path);
+    return lmc_st_convert(call->path, out_path, &options, NULL, NULL);
 }
 
 /* From a stream to a stream: both are collected in temporary files. */
-static inline lmc_status lmc_test_call_streams(void)
+static inline lmc_status lmc_test_call_streams(const lmc_test_call *call)
 {
     lmc_st_options options = lmc_test_call_options();
-    options.in_fd = open(plain_path, O_RDONLY);
+    options.in_fd = open(call->path, O_RDONLY);
     options.out_fd = open("/dev/null", O_WRONLY);
     (void)lseek(options.in_fd, 8, SEEK_SET);
     lmc_status status = lmc_st_convert("in", "out", &options, NULL, NULL);
@@ -229,76 +215,37 @@ static inline lmc_status lmc_test_call_streams(void)
     return status;
 }
 
-static inline lmc_status lmc_test_verify(const char *path, int sha256)
-{
-    lmc_st_options options = lmc_test_call_options();
-    options.sha256 = sha256;
-    return lmc_st_verify(path, &options, NULL, NULL);
-}
-
-static inline lmc_status lmc_test_call_verify(void)
-{
-    return lmc_test_verify(archive_path, 1);
-}
-
-static inline lmc_status lmc_test_call_verify_based(void)
-{
-    return lmc_test_verify(based_path, 1);
-}
-
-static inline lmc_status lmc_test_call_verify_plain(void)
-{
-    return lmc_test_verify(plain_path, 1);
-}
-
 /* Which of the two damage gives is the encoder's choice. */
 static inline lmc_status lmc_test_as_damage(lmc_status status)
 {
     return status == LMC_ERR_CORRUPT ? LMC_ERR_CHECKSUM : status;
 }
 
-static inline lmc_status lmc_test_call_verify_damaged(void)
+static inline lmc_status lmc_test_call_verify(const lmc_test_call *call)
 {
-    return lmc_test_as_damage(lmc_test_verify(damaged_path, 0));
+    const lmc_st_options options = lmc_test_call_options();
+    return lmc_test_as_damage(lmc_st_verify(call->path, &options, NULL, NULL));
 }
 
-static inline lmc_status lmc_test_call_verify_cut(void)
+static inline lmc_status lmc_test_call_verify_sha256(const lmc_test_call *call)
 {
-    return lmc_test_verify(cut_path, 0);
+    lmc_st_options options = lmc_test_call_options();
+    options.sha256 = 1;
+    return lmc_st_verify(call->path, &options, NULL, NULL);
 }
 
-static inline lmc_status lmc_test_call_verify_directory(void)
-{
-    return lmc_test_verify(archives_path, 0);
-}
-
-static inline lmc_status lmc_test_salvage(const char *path)
+static inline lmc_status lmc_test_call_salvage(const lmc_test_call *call)
 {
     lmc_st_options options = lmc_test_call_options();
     options.salvage = 1;
-    return lmc_st_restore(path, out_path, &options, NULL, NULL);
+    return lmc_test_as_damage(lmc_st_restore(call->path, out_path, &options, NULL, NULL));
 }
 
-static inline lmc_status lmc_test_call_salvage(void)
-{
-    return lmc_test_as_damage(lmc_test_salvage(damaged_path));
-}
-
-static inline lmc_status lmc_test_call_salvage_sound(void)
-{
-    return lmc_test_salvage(archive_path);
-}
-
-static inline lmc_status lmc_test_call_compare(void)
+/* An archive with its file, or both in directories. */
+static inline lmc_status lmc_test_call_compare(const lmc_test_call *call)
 {
     const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_compare(archive_path, plain_path, &options, NULL);
-}
-
-static inline lmc_status lmc_test_call_compare_directories(void)
-{
-    const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_compare(archives_path, model_path, &options, NULL);
+    return lmc_st_compare(call->path, call->path == archive_path ? plain_path : model_path, &options, NULL);
 }
 
 typedef lmc_status lmc_test_write_function(const lmc_st_writer *writer, const char *path,
@@ -335,44 +282,31 @@ static inline lmc_status lmc_test_call_writer_as(lmc_test_write_function *write)
     return status;
 }
 
-static inline lmc_status lmc_test_call_writer(void)
+static inline lmc_status lmc_test_call_writer(const lmc_test_call *call)
 {
+    (void)call;
     return lmc_test_call_writer_as(lmc_st_writer_write);
 }
 
-static inline lmc_status lmc_test_call_writer_plain(void)
+static inline lmc_status lmc_test_call_writer_plain(const lmc_test_call *call)
 {
+    (void)call;
     return lmc_test_call_writer_as(lmc_st_writer_write_plain);
 }
 
-/* The base of its file has another name. */
-static inline lmc_status lmc_test_call_convert_renamed(void)
+/* Of the directory's folder. The base of its file has another name. */
+static inline lmc_status lmc_test_call_convert_renamed(const lmc_test_call *call)
 {
-    char inner[LMC_TEST_PATH_NBYTES];
     lmc_st_options options = lmc_test_call_options();
-    lmc_test_join(inner, "model/sub");
-    options.base = model_path;
-    return lmc_st_convert(inner, out_path, &options, NULL, NULL);
-}
-
-static inline lmc_status lmc_test_call_convert_directory(void)
-{
-    const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_convert(model_path, out_path, &options, NULL, NULL);
-}
-
-static inline lmc_status lmc_test_call_restore_directory(void)
-{
-    const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_restore(archives_path, out_path, &options, NULL, NULL);
+    options.base = call->path;
+    return lmc_st_convert(lmc_test_path("model/sub"), out_path, &options, NULL, NULL);
 }
 
 /* Over an empty directory, which any output may replace. */
-static inline lmc_status lmc_test_call_convert_to_empty(void)
+static inline lmc_status lmc_test_call_convert_to_empty(const lmc_test_call *call)
 {
-    const lmc_st_options options = lmc_test_call_options();
     CU_ASSERT_EQUAL(mkdir(out_path, 0755), 0);
-    const lmc_status status = lmc_st_convert(model_path, out_path, &options, NULL, NULL);
+    const lmc_status status = lmc_test_call_convert(call);
     if (status != LMC_OK)
         CU_ASSERT_EQUAL(rmdir(out_path), 0);
     return status;
@@ -380,50 +314,42 @@ static inline lmc_status lmc_test_call_convert_to_empty(void)
 
 /* With force over a directory: the same archives, whose files are taken over. What was there before is
  * removed last, and without memory it cannot be: then it stays beside the new one. */
-static inline lmc_status lmc_test_call_replace_directory(void)
+static inline lmc_status lmc_test_call_replace_directory(const lmc_test_call *call)
 {
     lmc_st_options options = lmc_test_call_options();
     options.force = 1;
-    const lmc_status status = lmc_st_convert(model_path, archives_path, &options, NULL, NULL);
+    const lmc_status status = lmc_st_convert(call->path, archives_path, &options, NULL, NULL);
     if (status == LMC_OK)
         lmc_test_remove(lmc_test_path(".archives.lmc-st-partial"));
     return status;
 }
 
-typedef struct lmc_test_call {
-    lmc_status (*function)(void);
-    const char *name;
-    lmc_status expected;
-    int has_output;
-    int writes_directory;
-} lmc_test_call;
-
 static const lmc_test_call lmc_test_calls[] = {
-    {lmc_test_call_read, "read", LMC_OK, 0, 0},
-    {lmc_test_call_read_plain, "read a plain file", LMC_OK, 0, 0},
-    {lmc_test_call_convert, "convert", LMC_OK, 1, 0},
-    {lmc_test_call_restore, "restore", LMC_OK, 1, 0},
-    {lmc_test_call_convert_next, "convert with a base", LMC_OK, 1, 0},
-    {lmc_test_call_restore_based, "restore with a base", LMC_OK, 1, 0},
-    {lmc_test_call_read_based, "read with a base", LMC_OK, 0, 0},
-    {lmc_test_call_verify_based, "verify with a base", LMC_OK, 0, 0},
-    {lmc_test_call_streams, "streams", LMC_OK, 0, 0},
-    {lmc_test_call_verify, "verify", LMC_OK, 0, 0},
-    {lmc_test_call_verify_plain, "verify a plain file", LMC_OK, 0, 0},
-    {lmc_test_call_verify_damaged, "verify a damaged archive", LMC_ERR_CHECKSUM, 0, 0},
-    {lmc_test_call_verify_cut, "verify a cut archive", LMC_ERR_TRUNCATED, 0, 0},
-    {lmc_test_call_salvage, "salvage", LMC_ERR_CHECKSUM, 1, 0},
-    {lmc_test_call_salvage_sound, "salvage a sound archive", LMC_OK, 1, 0},
-    {lmc_test_call_compare, "compare", LMC_OK, 0, 0},
-    {lmc_test_call_writer, "write", LMC_OK, 1, 0},
-    {lmc_test_call_writer_plain, "write a plain file", LMC_OK, 1, 0},
-    {lmc_test_call_convert_directory, "convert a directory", LMC_OK, 1, 1},
-    {lmc_test_call_convert_renamed, "convert a directory with a base", LMC_OK, 1, 1},
-    {lmc_test_call_convert_to_empty, "convert to an empty directory", LMC_OK, 1, 1},
-    {lmc_test_call_replace_directory, "replace a directory", LMC_OK, 0, 1},
-    {lmc_test_call_restore_directory, "restore a directory", LMC_OK, 1, 1},
-    {lmc_test_call_verify_directory, "verify a directory", LMC_OK, 0, 0},
-    {lmc_test_call_compare_directories, "compare directories", LMC_OK, 0, 0},
+    {lmc_test_call_read, archive_path, "read", LMC_OK, 0, 0},
+    {lmc_test_call_read, plain_path, "read a plain file", LMC_OK, 0, 0},
+    {lmc_test_call_convert, plain_path, "convert", LMC_OK, 1, 0},
+    {lmc_test_call_restore, archive_path, "restore", LMC_OK, 1, 0},
+    {lmc_test_call_convert_next, next_path, "convert with a base", LMC_OK, 1, 0},
+    {lmc_test_call_restore, based_path, "restore with a base", LMC_OK, 1, 0},
+    {lmc_test_call_read, based_path, "read with a base", LMC_OK, 0, 0},
+    {lmc_test_call_verify_sha256, based_path, "verify with a base", LMC_OK, 0, 0},
+    {lmc_test_call_streams, plain_path, "streams", LMC_OK, 0, 0},
+    {lmc_test_call_verify_sha256, archive_path, "verify", LMC_OK, 0, 0},
+    {lmc_test_call_verify_sha256, plain_path, "verify a plain file", LMC_OK, 0, 0},
+    {lmc_test_call_verify, damaged_path, "verify a damaged archive", LMC_ERR_CHECKSUM, 0, 0},
+    {lmc_test_call_verify, cut_path, "verify a cut archive", LMC_ERR_TRUNCATED, 0, 0},
+    {lmc_test_call_salvage, damaged_path, "salvage", LMC_ERR_CHECKSUM, 1, 0},
+    {lmc_test_call_salvage, archive_path, "salvage a sound archive", LMC_OK, 1, 0},
+    {lmc_test_call_compare, archive_path, "compare", LMC_OK, 0, 0},
+    {lmc_test_call_writer, NULL, "write", LMC_OK, 1, 0},
+    {lmc_test_call_writer_plain, NULL, "write a plain file", LMC_OK, 1, 0},
+    {lmc_test_call_convert, model_path, "convert a directory", LMC_OK, 1, 1},
+    {lmc_test_call_convert_renamed, model_path, "convert a directory with a base", LMC_OK, 1, 1},
+    {lmc_test_call_convert_to_empty, model_path, "convert to an empty directory", LMC_OK, 1, 1},
+    {lmc_test_call_replace_directory, model_path, "replace a directory", LMC_OK, 0, 1},
+    {lmc_test_call_restore, archives_path, "restore a directory", LMC_OK, 1, 1},
+    {lmc_test_call_verify, archives_path, "verify a directory", LMC_OK, 0, 0},
+    {lmc_test_call_compare, archives_path, "compare directories", LMC_OK, 0, 0},
 };
 #define LMC_TEST_CALL_COUNT (sizeof lmc_test_calls / sizeof lmc_test_calls[0])
 

@@ -3,62 +3,21 @@
 #include "lmc_test_frame.h"
 
 #include "input_table.h"
-
-#include <stdatomic.h>
+#include "lmc_test_alloc.h"
 
 #define CONTENT_NBYTES 40000
-
-/* An allocator that counts, and fails one allocation or all from one on. Threads share it. */
-typedef struct counting {
-    atomic_size_t calls; /* of allocate */
-    atomic_long live;    /* blocks that are not released */
-    size_t failing;      /* the first call that fails; SIZE_MAX: none */
-    int once;            /* only that one */
-} counting;
 
 static uint8_t content[CONTENT_NBYTES], found[CONTENT_NBYTES], base_room[2 * CONTENT_NBYTES];
 static const uint8_t *base; /* NULL: frames without one */
 static size_t base_nbytes;
 static uint8_t *room;
 static size_t bound;
-static counting state;
-
-static void *count_allocate(void *user, size_t nbytes)
-{
-    counting *const c = user;
-    const size_t call = atomic_fetch_add(&c->calls, 1);
-    if (call == c->failing || (call > c->failing && !c->once))
-        return NULL;
-    void *const p = malloc(nbytes);
-    if (!p)
-        abort();
-    memset(p, 0xa7, nbytes < 4096 ? nbytes : 4096); /* what is allocated is not 0 */
-    atomic_fetch_add(&c->live, 1);
-    return p;
-}
-
-static void count_release(void *user, void *pointer)
-{
-    counting *const c = user;
-    if (!pointer)
-        abort(); /* the library releases nothing that it has not got */
-    atomic_fetch_sub(&c->live, 1);
-    free(pointer);
-}
-
-static void let_fail(size_t failing, int once)
-{
-    atomic_store(&state.calls, 0);
-    state.failing = failing;
-    state.once = once;
-}
 
 static lmc_ctx *create(void)
 {
-    const lmc_allocator allocator = {count_allocate, count_release, &state};
     lmc_ctx *ctx = NULL;
-    let_fail(SIZE_MAX, 0);
-    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
+    pool_fail(SIZE_MAX, 0);
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&pool_allocator, &ctx), LMC_OK);
     return ctx;
 }
 
@@ -168,10 +127,10 @@ static int check_failure(call function, const job *j, size_t failing, int once, 
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_set_thread_count(ctx, j->thread_count), LMC_OK);
     if (used_before)
         CU_ASSERT_EQUAL(function(ctx, j), LMC_OK);
-    const long live_before = atomic_load(&state.live);
-    let_fail(failing, once);
+    const long live_before = atomic_load(&pool.live);
+    pool_fail(failing, once);
     const lmc_status status = function(ctx, j);
-    const int met = atomic_load(&state.calls) > failing;
+    const int met = pool_has_failed();
     if (status != LMC_OK) {
         CU_ASSERT_EQUAL(status, LMC_ERR_NOMEM);
         CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_ERR_NOMEM);
@@ -181,12 +140,12 @@ static int check_failure(call function, const job *j, size_t failing, int once, 
     }
     CU_ASSERT(met || status == LMC_OK);
     CU_ASSERT(status == LMC_OK || j->thread_count > 1 || !used_before ||
-              atomic_load(&state.live) <= live_before);
-    let_fail(SIZE_MAX, 0);
+              atomic_load(&pool.live) <= live_before);
+    pool_fail(SIZE_MAX, 0);
     CU_ASSERT_EQUAL(function(ctx, j), LMC_OK);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
     lmc_ctx_free(ctx);
-    CU_ASSERT_EQUAL_FATAL(atomic_load(&state.live), 0);
+    CU_ASSERT_FATAL(pool_is_whole());
     return met;
 }
 
@@ -246,31 +205,6 @@ static void check_base(lmc_base_form form, unsigned thread_count)
     base = NULL;
 }
 
-static void test_delta_frames(void)
-{
-    check_base(LMC_BASE_PLAIN, 1);
-}
-
-static void test_delta_frames_with_threads(void)
-{
-    check_base(LMC_BASE_PLAIN, 3);
-}
-
-static void test_delta_frames_of_rounded_bases(void)
-{
-    check_base(LMC_BASE_BF16_OF_F32, 1);
-}
-
-static void test_coded_frames(void)
-{
-    check_content(DATA_WEIGHTS, 1);
-}
-
-static void test_coded_frames_with_threads(void)
-{
-    check_content(DATA_WEIGHTS, 3);
-}
-
 static void check_matrix(unsigned thread_count)
 {
     const lmc_params params = frame_matrix(LMC_DTYPE_BF16, 10, 100, content, CONTENT_NBYTES);
@@ -282,33 +216,30 @@ static void check_matrix(unsigned thread_count)
     check_job(&params, thread_count, LMC_FRAME_CODED);
 }
 
-static void test_frames_of_matrices(void)
+LMC_TEST(test_delta_frames)
 {
-    check_matrix(1);
+    check_base(LMC_BASE_PLAIN, 1);
+    check_base(LMC_BASE_PLAIN, 3);
+    check_base(LMC_BASE_BF16_OF_F32, 1);
 }
 
-static void test_frames_of_matrices_with_threads(void)
+LMC_TEST(test_coded_frames)
 {
+    check_content(DATA_WEIGHTS, 1);
+    check_content(DATA_WEIGHTS, 3);
+    check_content(DATA_HALF_ZEROS, 1); /* masked */
+    check_matrix(1);
     check_matrix(3);
 }
 
-static void test_masked_frames(void)
-{
-    check_content(DATA_HALF_ZEROS, 1);
-}
-
-static void test_stored_frames(void)
+LMC_TEST(test_stored_frames)
 {
     check_content(DATA_RANDOM, 1);
-}
-
-static void test_stored_frames_with_threads(void)
-{
     check_content(DATA_RANDOM, 3);
 }
 
 /* Plans and frames outlive the context that made them. */
-static void test_objects_outlive_their_context(void)
+LMC_TEST(test_objects_outlive_their_context)
 {
     const lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10);
     lmc_info info = LMC_INIT(lmc_info);
@@ -330,54 +261,36 @@ static void test_objects_outlive_their_context(void)
     CU_ASSERT_EQUAL(info.content_nbytes, CONTENT_NBYTES);
     lmc_plan_free(plan);
     lmc_frame_free(frame);
-    CU_ASSERT_EQUAL(atomic_load(&state.live), 0);
+    CU_ASSERT(pool_is_whole());
     frame_free(&bytes);
 }
 
 /* No allocation is larger than blocks and index ask for, whatever a head claims. */
-static void *refuse_large(void *user, size_t nbytes)
+LMC_TEST(test_no_allocation_by_claims)
 {
-    size_t *const largest = user;
-    *largest = nbytes > *largest ? nbytes : *largest;
-    return nbytes > ((size_t)64 << 20) ? NULL : malloc(nbytes);
-}
-
-static void release_plainly(void *user, void *pointer)
-{
-    (void)user;
-    free(pointer);
-}
-
-static void test_no_allocation_by_claims(void)
-{
-    size_t largest = 0;
-    const lmc_allocator allocator = {refuse_large, release_plainly, &largest};
     const lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10);
-    lmc_ctx *ctx = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
+    lmc_ctx *const ctx = create();
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, DATA_WEIGHTS);
     test_frame frame = frame_encode(ctx, &params, content, CONTENT_NBYTES);
-    largest = 0;
+    pool_fail(SIZE_MAX, 0);
     for (unsigned shift = 0; shift < 64; shift++) {
         const uint64_t claimed = UINT64_C(1) << shift;
         size_t n;
         memcpy(frame.bytes + 16, &claimed, 8);
         CU_ASSERT_NOT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, found, CONTENT_NBYTES, &n), LMC_OK);
     }
-    CU_ASSERT(largest < 200000);
+    CU_ASSERT(atomic_load(&pool.largest) < 200000);
     frame_free(&frame);
     lmc_ctx_free(ctx);
 }
 
 /* A plan of a few bytes may claim 2^32 - 1 columns: they take no memory if they have no values, and are refused
  * before memory is asked for if they have. */
-static void test_no_allocation_by_columns(void)
+LMC_TEST(test_no_allocation_by_columns)
 {
-    size_t largest = 0, nbytes;
-    const lmc_allocator allocator = {refuse_large, release_plainly, &largest};
-    lmc_ctx *ctx = NULL;
+    size_t nbytes;
+    lmc_ctx *const ctx = create();
     uint8_t *const frame = must_malloc(1 << 16);
-    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
     FILE *const file = fopen(LMC_TESTS_DIR "/format/vectors/handmade_offsets_columns_huge.lmc", "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     size_t frame_nbytes = fread(frame, 1, 1 << 16, file);
@@ -391,26 +304,8 @@ static void test_no_allocation_by_columns(void)
     CU_ASSERT_EQUAL(lmc_decode(ctx, corrupt, frame_nbytes, found, CONTENT_NBYTES, &nbytes), LMC_ERR_CORRUPT);
     free(corrupt);
     input_table_free(lines);
-    CU_ASSERT(largest < (1 << 20));
+    CU_ASSERT(atomic_load(&pool.largest) < (1 << 20));
     lmc_ctx_free(ctx);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_coded_frames),
-        LMC_TEST(test_coded_frames_with_threads),
-        LMC_TEST(test_frames_of_matrices),
-        LMC_TEST(test_frames_of_matrices_with_threads),
-        LMC_TEST(test_masked_frames),
-        LMC_TEST(test_stored_frames),
-        LMC_TEST(test_stored_frames_with_threads),
-        LMC_TEST(test_delta_frames),
-        LMC_TEST(test_delta_frames_with_threads),
-        LMC_TEST(test_delta_frames_of_rounded_bases),
-        LMC_TEST(test_objects_outlive_their_context),
-        LMC_TEST(test_no_allocation_by_claims),
-        LMC_TEST(test_no_allocation_by_columns),
-    };
-    return LMC_TEST_MAIN("alloc", tests, argc, argv);
-}
+LMC_TEST_MAIN("alloc")

@@ -172,19 +172,19 @@ static void check_form(lmc_base_form form)
     frame_free(&s.frame);
 }
 
-static void test_plain_base(void)
+LMC_TEST(test_plain_base)
 {
     check_form(LMC_BASE_PLAIN);
 }
 
-static void test_rounded_base(void)
+LMC_TEST(test_rounded_base)
 {
     check_form(LMC_BASE_BF16_OF_F32);
 }
 
 /* The frame decides how much of a base is read: one that says of its content that it is BF16 of an F32 must not make
  * the reader go through twice what the caller has. */
-static void test_form_of_the_frame(void)
+LMC_TEST(test_form_of_the_frame)
 {
     sample s = open_sample(LMC_BASE_BF16_OF_F32);
     CU_ASSERT_EQUAL(call_with(call_decode, &s, 0, s.nbytes), LMC_ERR_BASE);
@@ -192,7 +192,7 @@ static void test_form_of_the_frame(void)
 }
 
 /* Without a base its length says nothing, and a frame that has none looks at neither. */
-static void test_length_without_base(void)
+LMC_TEST(test_length_without_base)
 {
     sample s = open_sample(LMC_BASE_PLAIN);
     size_t n;
@@ -208,18 +208,5 @@ static void test_length_without_base(void)
     frame_free(&s.frame);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_plain_base),
-        LMC_TEST(test_rounded_base),
-        LMC_TEST(test_form_of_the_frame),
-        LMC_TEST(test_length_without_base),
-    };
-    ctx = must_create_ctx();
-    memory = guarded_open(sizeof whole_base);
-    const int result = LMC_TEST_MAIN("base_nbytes", tests, argc, argv);
-    guarded_close(&memory);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("base_nbytes", (ctx = must_create_ctx(), memory = guarded_open(sizeof whole_base)),
+                   (guarded_close(&memory), lmc_ctx_free(ctx)))

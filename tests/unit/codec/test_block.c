@@ -168,13 +168,13 @@ static void each_kind(size_t nbytes, lmc_level level)
     }
 }
 
-static void test_small_blocks(void)
+LMC_TEST(test_small_blocks)
 {
     for (size_t nbytes = 1; nbytes < 200; nbytes += 1 + nbytes / 20)
         each_kind(nbytes, (lmc_level)(nbytes % 3));
 }
 
-static void test_blocks(void)
+LMC_TEST(test_blocks)
 {
     each_kind(1024, LMC_LEVEL_DEFAULT);
     each_kind(8 * LMC_STRIP_VALUES, LMC_LEVEL_FAST);
@@ -184,7 +184,7 @@ static void test_blocks(void)
 }
 
 /* Counts of 3 bytes: 65536 values and more in a block. */
-static void test_large_blocks(void)
+LMC_TEST(test_large_blocks)
 {
     for (size_t d = 0; d < DTYPE_COUNT; d++) {
         const size_t unit = data_element_nbytes(dtypes[d]);
@@ -198,7 +198,7 @@ static void test_large_blocks(void)
 }
 
 /* The plan knows one part of a tensor, the block is another: symbols without codes, other constants. */
-static void test_blocks_unlike_the_sample(void)
+LMC_TEST(test_blocks_unlike_the_sample)
 {
     for (unsigned i = 0; i < 1500; i++) {
         const lmc_dtype dtype = dtypes[random_below(DTYPE_COUNT)];
@@ -215,7 +215,7 @@ static void test_blocks_unlike_the_sample(void)
 }
 
 /* Zeros by the mask of the plan, from none to all but one, where the plan has not seen the zero's bytes. */
-static void test_zeros_in_a_masked_plan(void)
+LMC_TEST(test_zeros_in_a_masked_plan)
 {
     static const size_t every[] = {1, 2, 10, 63, 64, 65, 300};
     for (size_t d = 0; d < DTYPE_COUNT; d++) {
@@ -248,7 +248,7 @@ static void fill(size_t first, size_t n, unsigned unit, uint64_t value)
 
 /* Blocks of nothing but zeros, or another value, behind others, as the edges of arrays are filled: they take next to
  * nothing. */
-static void test_blocks_of_fill(void)
+LMC_TEST(test_blocks_of_fill)
 {
     static const uint64_t values[] = {0, UINT64_C(0x7c2b7cf07c2b7cf0), ~UINT64_C(0)};
     const size_t n = 20000;
@@ -267,7 +267,7 @@ static void test_blocks_of_fill(void)
 }
 
 /* A symbol of more than 8 bits has escapes: none, some, all. */
-static void test_escapes(void)
+LMC_TEST(test_escapes)
 {
     for (unsigned share = 0; share <= 16; share++) {
         for (size_t d = 0; d < DTYPE_COUNT; d++) {
@@ -287,7 +287,7 @@ static void test_escapes(void)
     CU_ASSERT(escape_blocks > 0);
 }
 
-static void test_less_than_an_element(void)
+LMC_TEST(test_less_than_an_element)
 {
     data_fill(content, 4096, LMC_DTYPE_F64, DATA_WEIGHTS);
     decide(LMC_DTYPE_F64, LMC_LEVEL_DEFAULT, 4096);
@@ -329,7 +329,7 @@ static void round_trip_from(size_t first, size_t n, unsigned unit)
     first_element = 0;
 }
 
-static void test_matrices(void)
+LMC_TEST(test_matrices)
 {
     unsigned decided = 0, has_columns = 0, tried = 0;
     memset(row_forms, 0, sizeof row_forms);
@@ -352,7 +352,7 @@ static void test_matrices(void)
 }
 
 /* Without a shape, stretches take the part of rows. */
-static void test_stretches(void)
+LMC_TEST(test_stretches)
 {
     unsigned decided = 0;
     for (size_t d = 0; d < MATRIX_DTYPE_COUNT; d++) {
@@ -371,7 +371,7 @@ static void test_stretches(void)
 }
 
 /* Values of any size in a matrix: escapes, and rows that are far apart. */
-static void test_matrices_with_escapes(void)
+LMC_TEST(test_matrices_with_escapes)
 {
     for (size_t d = 0; d < MATRIX_DTYPE_COUNT; d++)
         for (unsigned share = 1; share <= 256; share *= 4) {
@@ -391,7 +391,7 @@ static void test_matrices_with_escapes(void)
 }
 
 /* Blocks of one value have no rows, and take next to nothing. */
-static void test_fill_in_matrices(void)
+LMC_TEST(test_fill_in_matrices)
 {
     memset(row_forms, 0, sizeof row_forms);
     for (size_t d = 0; d < MATRIX_DTYPE_COUNT; d++) {
@@ -429,7 +429,7 @@ static void check_lengths(size_t nbytes, size_t stored_nbytes)
     }
 }
 
-static void test_exact_consumption(void)
+LMC_TEST(test_exact_consumption)
 {
     for (unsigned i = 0; i < 300; i++) {
         const lmc_dtype dtype = dtypes[random_below(DTYPE_COUNT)];
@@ -466,7 +466,7 @@ static void check_damage(size_t nbytes, size_t stored_nbytes, uint8_t *first_fou
     }
 }
 
-static void test_damage(void)
+LMC_TEST(test_damage)
 {
     uint8_t *const first_found = must_malloc(CONTENT_MAX);
     for (unsigned i = 0; i < 2000; i++) {
@@ -480,7 +480,7 @@ static void test_damage(void)
 }
 
 /* Both for blocks with rows. */
-static void test_damage_of_matrices(void)
+LMC_TEST(test_damage_of_matrices)
 {
     uint8_t *const first_found = must_malloc(CONTENT_MAX);
     for (unsigned i = 0; i < 150; i++) {
@@ -501,7 +501,7 @@ static void test_damage_of_matrices(void)
     free(first_found);
 }
 
-static void test_every_form_is_met(void)
+LMC_TEST(test_every_form_is_met)
 {
     memset(block_modes, 0, sizeof block_modes);
     memset(plane_modes, 0, sizeof plane_modes);
@@ -512,28 +512,4 @@ static void test_every_form_is_met(void)
         CU_ASSERT(plane_modes[i] > 0);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_small_blocks),
-        LMC_TEST(test_blocks),
-        LMC_TEST(test_large_blocks),
-        LMC_TEST(test_blocks_unlike_the_sample),
-        LMC_TEST(test_zeros_in_a_masked_plan),
-        LMC_TEST(test_blocks_of_fill),
-        LMC_TEST(test_escapes),
-        LMC_TEST(test_less_than_an_element),
-        LMC_TEST(test_matrices),
-        LMC_TEST(test_stretches),
-        LMC_TEST(test_matrices_with_escapes),
-        LMC_TEST(test_fill_in_matrices),
-        LMC_TEST(test_exact_consumption),
-        LMC_TEST(test_damage),
-        LMC_TEST(test_damage_of_matrices),
-        LMC_TEST(test_every_form_is_met),
-    };
-    open_memory();
-    const int result = LMC_TEST_MAIN("block", tests, argc, argv);
-    close_memory();
-    return result;
-}
+LMC_TEST_MAIN_WITH("block", open_memory(), close_memory())

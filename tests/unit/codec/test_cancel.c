@@ -119,19 +119,19 @@ static void check_calls(lmc_dtype dtype, const uint8_t *against, lmc_frame_mode 
     lmc_ctx_free(ctx);
 }
 
-static void test_coded(void)
+LMC_TEST(test_coded)
 {
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
     check_calls(LMC_DTYPE_BF16, NULL, LMC_FRAME_CODED);
 }
 
-static void test_stored(void)
+LMC_TEST(test_stored)
 {
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_U8, DATA_RANDOM);
     check_calls(LMC_DTYPE_U8, NULL, LMC_FRAME_STORED);
 }
 
-static void test_delta(void)
+LMC_TEST(test_delta)
 {
     data_fill(base, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
     memcpy(content, base, CONTENT_NBYTES);
@@ -148,7 +148,7 @@ static void *set_cancel(void *argument)
 }
 
 /* Another thread sets the flag at any time of the call: the call fails so, or it is right. */
-static void test_another_thread(void)
+LMC_TEST(test_another_thread)
 {
     settings s = {.params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10)};
     lmc_ctx *const ctx = must_create_ctx();
@@ -171,16 +171,9 @@ static void test_another_thread(void)
     lmc_ctx_free(ctx);
 }
 
-static void test_arguments(void)
+LMC_TEST(test_arguments)
 {
     CU_ASSERT_EQUAL(lmc_ctx_set_cancel(NULL, &cancel), LMC_ERR_ARG);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_coded),          LMC_TEST(test_stored),    LMC_TEST(test_delta),
-        LMC_TEST(test_another_thread), LMC_TEST(test_arguments),
-    };
-    return LMC_TEST_MAIN("cancel", tests, argc, argv);
-}
+LMC_TEST_MAIN("cancel")

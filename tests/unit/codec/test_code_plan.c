@@ -129,7 +129,7 @@ static void check_all_options(const uint32_t weight[256], double bound, double f
 
 /* ---- tests ---- */
 
-static void test_log2(void)
+LMC_TEST(test_log2)
 {
     for (int k = -20; k <= 60; k++)
         CU_ASSERT_EQUAL(lmc_log2(ldexp(1, k)), k);
@@ -137,7 +137,7 @@ static void test_log2(void)
         CU_ASSERT_DOUBLE_EQUAL(lmc_log2(x), log2(x), LMC_LOG2_ERROR_MAX);
 }
 
-static void test_powers(void)
+LMC_TEST(test_powers)
 {
     for (int k = -1022; k <= 1023; k++)
         CU_ASSERT_EQUAL(lmc_power_of_2(k), ldexp(1, k));
@@ -159,7 +159,7 @@ static void check_entropy(const uint32_t weight[256], double entropy)
     CU_ASSERT_EQUAL(used, wanted);
 }
 
-static void test_entropy(void)
+LMC_TEST(test_entropy)
 {
     uint32_t weight[256];
     for (unsigned k = 0; k <= 8; k++) {
@@ -178,7 +178,7 @@ static void test_entropy(void)
     }
 }
 
-static void test_single_symbol(void)
+LMC_TEST(test_single_symbol)
 {
     uint32_t weight[256] = {0};
     for (unsigned s = 0; s < 256; s += 51) {
@@ -190,7 +190,7 @@ static void test_single_symbol(void)
     }
 }
 
-static void test_two_symbols(void)
+LMC_TEST(test_two_symbols)
 {
     for (double share = 1; share < 1e9; share *= 10) {
         uint32_t weight[256] = {0};
@@ -200,7 +200,7 @@ static void test_two_symbols(void)
     }
 }
 
-static void test_uniform(void)
+LMC_TEST(test_uniform)
 {
     for (unsigned count = 2; count <= 256; count += count < 34 ? 1 : 5) {
         uint32_t weight[256];
@@ -209,7 +209,7 @@ static void test_uniform(void)
     }
 }
 
-static void test_geometric(void)
+LMC_TEST(test_geometric)
 {
     static const double ratios[] = {0.02, 0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995};
     for (size_t i = 0; i < sizeof ratios / sizeof ratios[0]; i++) {
@@ -222,7 +222,7 @@ static void test_geometric(void)
 }
 
 /* What the codec is for: here a code must be near the entropy. */
-static void test_hills(void)
+LMC_TEST(test_hills)
 {
     for (double sigma = 1; sigma < 60; sigma *= 1.3) {
         uint32_t weight[256];
@@ -233,7 +233,7 @@ static void test_hills(void)
     }
 }
 
-static void test_random(void)
+LMC_TEST(test_random)
 {
     for (unsigned i = 0; i < 50; i++) {
         uint32_t weight[256];
@@ -272,7 +272,7 @@ static double huffman_cost(const uint32_t weight[256], unsigned *depth_max)
 
 /* Where Huffman's code of all symbols fits into one layer, no other code of one layer is better, and what is
  * found is no worse but for the price of partial planes. */
-static void test_against_huffman(void)
+LMC_TEST(test_against_huffman)
 {
     unsigned compared = 0;
     for (unsigned i = 0; i < 3000; i++) {
@@ -294,7 +294,7 @@ static void test_against_huffman(void)
 }
 
 /* A finer search tries all that the coarse one does, and more. */
-static void test_fine_search_is_no_worse(void)
+LMC_TEST(test_fine_search_is_no_worse)
 {
     for (unsigned i = 0; i < 50; i++) {
         uint32_t weight[256];
@@ -306,7 +306,7 @@ static void test_fine_search_is_no_worse(void)
 }
 
 /* A search that may miss less finds no dearer code, but for the ways that a coarse search does not look at. */
-static void test_tolerance(void)
+LMC_TEST(test_tolerance)
 {
     double strict_sum = 0, loose_sum = 0;
     for (double sigma = 2; sigma < 40; sigma *= 1.05) {
@@ -326,15 +326,4 @@ static void test_tolerance(void)
     CU_ASSERT(strict_sum < loose_sum); /* the tolerance is heeded */
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_log2),        LMC_TEST(test_powers),
-        LMC_TEST(test_entropy),     LMC_TEST(test_single_symbol),
-        LMC_TEST(test_two_symbols), LMC_TEST(test_uniform),
-        LMC_TEST(test_geometric),   LMC_TEST(test_hills),
-        LMC_TEST(test_random),      LMC_TEST(test_fine_search_is_no_worse),
-        LMC_TEST(test_tolerance),   LMC_TEST(test_against_huffman),
-    };
-    return LMC_TEST_MAIN("code_plan", tests, argc, argv);
-}
+LMC_TEST_MAIN("code_plan")

@@ -52,7 +52,7 @@ static void begin(const char *own)
     put("/proc/self/cgroup", own);
 }
 
-static void test_no_tree(void)
+LMC_TEST(test_no_tree)
 {
     begin("");
     CU_ASSERT_EQUAL(lmc_core_quota(root), 0);
@@ -68,7 +68,7 @@ static void check_v2(const char *text, unsigned wanted)
     CU_ASSERT_EQUAL(lmc_core_quota(root), wanted);
 }
 
-static void test_texts_of_version_2(void)
+LMC_TEST(test_texts_of_version_2)
 {
     check_v2("200000 100000\n", 2);
     check_v2("100000 100000\n", 1);
@@ -90,7 +90,7 @@ static void test_texts_of_version_2(void)
 }
 
 /* The smallest quota of a cgroup and those above it; the root of all has none. */
-static void test_parents(void)
+LMC_TEST(test_parents)
 {
     begin("0::/A/b/c\n");
     put("/sys/fs/cgroup/A/b/c/cpu.max", "max 100000\n");
@@ -108,7 +108,7 @@ static void test_parents(void)
 }
 
 /* In a container the mount is the cgroup itself, whatever its host calls it. */
-static void test_containers(void)
+LMC_TEST(test_containers)
 {
     begin("0::/\n");
     put("/sys/fs/cgroup/cpu.max", "250000 100000\n");
@@ -122,7 +122,7 @@ static void test_containers(void)
     CU_ASSERT_EQUAL(lmc_core_quota(root), 3);
 }
 
-static void test_version_1(void)
+LMC_TEST(test_version_1)
 {
     begin("12:memory:/m\n4:cpu,cpuacct:/A/b\n1:name=systemd:/A\n0::/A/b\n");
     put("/sys/fs/cgroup/cpu,cpuacct/A/b/cpu.cfs_quota_us", "-1\n");
@@ -145,7 +145,7 @@ static void test_version_1(void)
 }
 
 /* Lines that are none, names of any length: nothing is read past its end, and what can be read counts. */
-static void test_odd_lists(void)
+LMC_TEST(test_odd_lists)
 {
     static char longer[40000];
     static const char *const odd[] = {
@@ -175,7 +175,7 @@ static void test_odd_lists(void)
 
 /* ---- this process ---- */
 
-static void test_bounds(void)
+LMC_TEST(test_bounds)
 {
     const unsigned count = lmc_core_count();
     CU_ASSERT(count >= 1 && count <= LMC_THREAD_COUNT_MAX);
@@ -203,7 +203,7 @@ static int count_with_one_core(void)
     return lmc_core_count() == 1 && thread_count == 1 ? 0 : 1;
 }
 
-static void test_affinity(void)
+LMC_TEST(test_affinity)
 {
     int status = 0;
     const pid_t child = fork();
@@ -217,30 +217,21 @@ static void test_affinity(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_no_tree),    LMC_TEST(test_texts_of_version_2), LMC_TEST(test_parents),
-        LMC_TEST(test_containers), LMC_TEST(test_version_1),          LMC_TEST(test_odd_lists),
-        LMC_TEST(test_bounds),     LMC_TEST(test_affinity),
-    };
     if (!mkdtemp(root))
         abort();
-    const int result = LMC_TEST_MAIN("cores", tests, argc, argv);
+    const int result = lmc_test_main("cores", argc, argv);
     nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return result;
 }
 
 #else
 
-static void test_bounds(void)
+LMC_TEST(test_bounds)
 {
     const unsigned count = lmc_core_count();
     CU_ASSERT(count >= 1 && count <= LMC_THREAD_COUNT_MAX);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {LMC_TEST(test_bounds)};
-    return LMC_TEST_MAIN("cores", tests, argc, argv);
-}
+LMC_TEST_MAIN("cores")
 
 #endif

@@ -95,7 +95,7 @@ static lmc_status decode_all(const uint8_t *bytes, size_t nbytes, const uint8_t 
 
 /* ---- damage that the checks find ---- */
 
-static void test_good_frames(void)
+LMC_TEST(test_good_frames)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++)
         CU_ASSERT_EQUAL(
@@ -103,7 +103,7 @@ static void test_good_frames(void)
             LMC_OK);
 }
 
-static void test_truncation(void)
+LMC_TEST(test_truncation)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         const test_frame *const f = &frames[i].frame;
@@ -117,7 +117,7 @@ static void test_truncation(void)
     }
 }
 
-static void test_bytes_behind(void)
+LMC_TEST(test_bytes_behind)
 {
     uint8_t *const longer = must_malloc(FRAME_MAX + 100);
     for (size_t i = 0; i < FRAME_COUNT; i++) {
@@ -133,7 +133,7 @@ static void test_bytes_behind(void)
 }
 
 /* Every bit of head, plan and tail, and all other bits of small frames; random ones of the others. */
-static void test_every_bit(void)
+LMC_TEST(test_every_bit)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         test_frame *const f = &frames[i].frame;
@@ -156,7 +156,7 @@ static void test_every_bit(void)
 }
 
 /* The beginning of one frame with the end of another one. */
-static void test_splices(void)
+LMC_TEST(test_splices)
 {
     uint8_t *const spliced = must_malloc(2 * FRAME_MAX);
     for (unsigned i = 0; i < 4000; i++) {
@@ -205,12 +205,12 @@ static void deep_damage(size_t rounds, size_t first, size_t nbytes_from_end)
     free(damaged);
 }
 
-static void test_deep_damage_anywhere(void)
+LMC_TEST(test_deep_damage_anywhere)
 {
     deep_damage(6000, 0, 0);
 }
 
-static void test_deep_damage_of_heads(void)
+LMC_TEST(test_deep_damage_of_heads)
 {
     uint8_t *const damaged = must_malloc(FRAME_MAX);
     for (size_t k = 0; k < FRAME_COUNT; k++) {
@@ -230,7 +230,7 @@ static void test_deep_damage_of_heads(void)
 }
 
 /* The first bytes of blocks: their modes, counts, bitsets. */
-static void test_deep_damage_of_block_starts(void)
+LMC_TEST(test_deep_damage_of_block_starts)
 {
     uint8_t *const damaged = must_malloc(FRAME_MAX);
     for (unsigned i = 0; i < 12000; i++) {
@@ -249,7 +249,7 @@ static void test_deep_damage_of_block_starts(void)
 }
 
 /* A damaged index entry whose blocks still add up: bytes move from one block to the next. */
-static void test_moved_block_borders(void)
+LMC_TEST(test_moved_block_borders)
 {
     uint8_t *const damaged = must_malloc(FRAME_MAX);
     unsigned tried = 0;
@@ -276,7 +276,7 @@ static void test_moved_block_borders(void)
 }
 
 /* Heads that claim sizes far beyond the frame: refused before anything is allocated by them. */
-static void test_claimed_sizes(void)
+LMC_TEST(test_claimed_sizes)
 {
     static const uint64_t sizes[] = {0,         1, 1 << 20, UINT64_C(1) << 40, INT64_MAX, UINT64_C(1) << 63,
                                      UINT64_MAX};
@@ -297,27 +297,7 @@ static void test_claimed_sizes(void)
     free(damaged);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_good_frames),
-        LMC_TEST(test_truncation),
-        LMC_TEST(test_bytes_behind),
-        LMC_TEST(test_every_bit),
-        LMC_TEST(test_splices),
-        LMC_TEST(test_deep_damage_anywhere),
-        LMC_TEST(test_deep_damage_of_heads),
-        LMC_TEST(test_deep_damage_of_block_starts),
-        LMC_TEST(test_moved_block_borders),
-        LMC_TEST(test_claimed_sizes),
-    };
-    ctx = must_create_ctx();
-    set_count = kernel_sets(sets);
-    deep_memory = deep_open(CONTENT_MAX, 2 * FRAME_MAX);
-    make_frames();
-    const int result = LMC_TEST_MAIN("corrupt", tests, argc, argv);
-    free_frames();
-    deep_close(deep_memory);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("corrupt",
+                   (ctx = must_create_ctx(), set_count = kernel_sets(sets),
+                    deep_memory = deep_open(CONTENT_MAX, 2 * FRAME_MAX), make_frames()),
+                   (free_frames(), deep_close(deep_memory), lmc_ctx_free(ctx)))

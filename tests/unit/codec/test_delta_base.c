@@ -91,7 +91,7 @@ static void check_every_block(const test_frame *frame, const lmc_info *info)
                     LMC_OK);
 }
 
-static void test_wrong_by_one_bit(void)
+LMC_TEST(test_wrong_by_one_bit)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32,
                                        LMC_DTYPE_F64,     LMC_DTYPE_I32,  LMC_DTYPE_U8};
@@ -108,7 +108,7 @@ static void test_wrong_by_one_bit(void)
 }
 
 /* A bit of the F32 that rounding drops is a bit of the base all the same. */
-static void test_wrong_rounded_base(void)
+LMC_TEST(test_wrong_rounded_base)
 {
     lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = rounded_frame(20002, &info);
@@ -120,7 +120,7 @@ static void test_wrong_rounded_base(void)
 }
 
 /* Every bit of a small base. */
-static void test_every_bit(void)
+LMC_TEST(test_every_bit)
 {
     lmc_info info = LMC_INIT(lmc_info);
     const deep_base base = {bed.base, 3003};
@@ -134,7 +134,7 @@ static void test_every_bit(void)
 }
 
 /* The right bytes, but moved: by an element, by a block. */
-static void test_moved_base(void)
+LMC_TEST(test_moved_base)
 {
     lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = delta_frame(LMC_DTYPE_F32, 40000, 0.1, &info);
@@ -147,7 +147,7 @@ static void test_moved_base(void)
     frame_free(&frame);
 }
 
-static void test_no_base(void)
+LMC_TEST(test_no_base)
 {
     lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = delta_frame(LMC_DTYPE_BF16, 30001, 0.1, &info);
@@ -164,7 +164,7 @@ static void test_no_base(void)
 /* ---- ranges ---- */
 
 /* Calls without a base refuse a delta frame. Calls with one do without it where they can. */
-static void test_calls_without_a_base(void)
+LMC_TEST(test_calls_without_a_base)
 {
     enum { NBYTES = 40000 };
     static uint8_t found[NBYTES];
@@ -197,7 +197,7 @@ static void test_calls_without_a_base(void)
 }
 
 /* Only the base of the touched blocks is read: the others may not be touched. */
-static void test_ranges_read_no_more(void)
+LMC_TEST(test_ranges_read_no_more)
 {
     const size_t nbytes = 64 * GUARD_NBYTES / 8; /* 256 blocks of 2 KiB */
     lmc_info info = LMC_INIT(lmc_info);
@@ -218,7 +218,7 @@ static void test_ranges_read_no_more(void)
     frame_free(&frame);
 }
 
-static void test_ranges(void)
+LMC_TEST(test_ranges)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E5M2, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_I64};
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
@@ -245,7 +245,7 @@ static void test_ranges(void)
 /* ---- frames without a base ---- */
 
 /* Static frames never look at a base: here it is an address that may not be read. */
-static void test_ignored_by_static_frames(void)
+LMC_TEST(test_ignored_by_static_frames)
 {
     static const data_kind kinds[] = {DATA_WEIGHTS, DATA_RANDOM, DATA_ZERO, DATA_HALF_ZEROS};
     guarded nothing = guarded_open(1);
@@ -270,7 +270,7 @@ static void test_ignored_by_static_frames(void)
 }
 
 /* A base that does not help: the frame needs none, and is as large as without. */
-static void test_base_without_help(void)
+LMC_TEST(test_base_without_help)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_U8, LMC_DTYPE_BF16, LMC_DTYPE_F16, LMC_DTYPE_F32,
                                        LMC_DTYPE_F64};
@@ -297,7 +297,7 @@ static void test_base_without_help(void)
 
 /* Whatever the sample says, no frame is larger than the bound: here content differs from its base outside of what
  * is sampled, and is noise there. */
-static void test_overhead(void)
+LMC_TEST(test_overhead)
 {
     for (unsigned i = 0; i < 300; i++) {
         const lmc_dtype dtype = (lmc_dtype)(i % LMC_DTYPE_COUNT);
@@ -320,7 +320,7 @@ static lmc_status read_mostly(void *user, uint64_t offset, void *dst, size_t nby
     return LMC_OK;
 }
 
-static void test_overhead_of_wrong_samples(void)
+LMC_TEST(test_overhead_of_wrong_samples)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_U8, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64};
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
@@ -363,7 +363,7 @@ static lmc_status read_and_note(void *user, uint64_t offset, void *dst, size_t n
     return LMC_OK;
 }
 
-static void test_plan_looks_at_few_places(void)
+LMC_TEST(test_plan_looks_at_few_places)
 {
     const lmc_params params = frame_params(LMC_DTYPE_U8, LMC_LEVEL_DEFAULT, 0);
     uint8_t seen[PLACES] = {0};
@@ -379,25 +379,4 @@ static void test_plan_looks_at_few_places(void)
     CU_ASSERT(seen[0] && seen[PLACES - 1]);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_wrong_by_one_bit),
-        LMC_TEST(test_wrong_rounded_base),
-        LMC_TEST(test_every_bit),
-        LMC_TEST(test_moved_base),
-        LMC_TEST(test_no_base),
-        LMC_TEST(test_calls_without_a_base),
-        LMC_TEST(test_ranges_read_no_more),
-        LMC_TEST(test_ranges),
-        LMC_TEST(test_ignored_by_static_frames),
-        LMC_TEST(test_base_without_help),
-        LMC_TEST(test_overhead),
-        LMC_TEST(test_overhead_of_wrong_samples),
-        LMC_TEST(test_plan_looks_at_few_places),
-    };
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = LMC_TEST_MAIN("delta_base", tests, argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_base", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

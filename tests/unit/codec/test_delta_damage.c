@@ -76,7 +76,7 @@ static const struct sample *copy_any(void)
 
 /* ---- damage that the checks find ---- */
 
-static void test_good_frames(void)
+LMC_TEST(test_good_frames)
 {
     unsigned deltas = 0;
     for (size_t i = 0; i < FRAME_COUNT; i++) {
@@ -86,7 +86,7 @@ static void test_good_frames(void)
     CU_ASSERT(deltas >= FRAME_COUNT - 6);
 }
 
-static void test_truncation(void)
+LMC_TEST(test_truncation)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         const test_frame *const f = &samples[i].frame;
@@ -98,7 +98,7 @@ static void test_truncation(void)
 }
 
 /* Every bit of head, plan and tail, and all other bits of small frames; random ones of the others. */
-static void test_every_bit(void)
+LMC_TEST(test_every_bit)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         const struct sample *const s = &samples[i];
@@ -117,7 +117,7 @@ static void test_every_bit(void)
 }
 
 /* The beginning of one frame with the end of another one, as it is and with a right check. */
-static void test_splices(void)
+LMC_TEST(test_splices)
 {
     for (unsigned i = 0; i < 3000; i++) {
         const struct sample *const a = copy_any(), *const b = &samples[random_below(FRAME_COUNT)];
@@ -134,7 +134,7 @@ static void test_splices(void)
 /* ---- damage behind a right check ---- */
 
 /* Anywhere; OK means that it does not matter to the content. */
-static void test_damage_anywhere(void)
+LMC_TEST(test_damage_anywhere)
 {
     for (unsigned i = 0; i < 6000; i++) {
         const struct sample *const s = copy_any();
@@ -147,7 +147,7 @@ static void test_damage_anywhere(void)
 }
 
 /* Every bit of head and plan. */
-static void test_damage_of_heads(void)
+LMC_TEST(test_damage_of_heads)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         const struct sample *const s = &samples[i];
@@ -161,7 +161,7 @@ static void test_damage_of_heads(void)
 }
 
 /* The first bytes of blocks: mode, exceptions, modes of planes and bitsets. */
-static void test_damage_of_block_starts(void)
+LMC_TEST(test_damage_of_block_starts)
 {
     for (unsigned i = 0; i < 12000; i++) {
         const struct sample *const s = copy_any();
@@ -174,7 +174,7 @@ static void test_damage_of_block_starts(void)
 }
 
 /* Another plan over the same blocks: other classes, low bits and low bytes are promised than there are. */
-static void test_other_plans(void)
+LMC_TEST(test_other_plans)
 {
     for (unsigned i = 0; i < 6000; i++) {
         const struct sample *const s = copy_any();
@@ -199,7 +199,7 @@ static void test_other_plans(void)
 }
 
 /* Bytes move from one block to the next, and the index says so. */
-static void test_moved_block_borders(void)
+LMC_TEST(test_moved_block_borders)
 {
     unsigned tried = 0;
     for (size_t i = 0; i < FRAME_COUNT; i++) {
@@ -222,7 +222,7 @@ static void test_moved_block_borders(void)
 }
 
 /* Entries of the index damaged one by one: sizes, content hashes, base hashes. */
-static void test_damage_of_the_index(void)
+LMC_TEST(test_damage_of_the_index)
 {
     for (unsigned i = 0; i < 3000; i++) {
         const struct sample *const s = copy_any();
@@ -240,23 +240,11 @@ static void test_damage_of_the_index(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_good_frames),
-        LMC_TEST(test_truncation),
-        LMC_TEST(test_every_bit),
-        LMC_TEST(test_splices),
-        LMC_TEST(test_damage_anywhere),
-        LMC_TEST(test_damage_of_heads),
-        LMC_TEST(test_damage_of_block_starts),
-        LMC_TEST(test_other_plans),
-        LMC_TEST(test_moved_block_borders),
-        LMC_TEST(test_damage_of_the_index),
-    };
     bed = base_bed_open(CONTENT_MAX);
     damaged = must_malloc(2 * FRAME_MAX);
     for (size_t i = 0; i < FRAME_COUNT; i++)
         make_sample(&samples[i], i);
-    const int result = LMC_TEST_MAIN("delta_damage", tests, argc, argv);
+    const int result = lmc_test_main("delta_damage", argc, argv);
     free_samples();
     free(damaged);
     base_bed_close(&bed);

@@ -77,7 +77,7 @@ static forged_frame same_frame(const uint8_t *section, size_t section_nbytes, lm
 
 /* ---- plans ---- */
 
-static void test_plans(void)
+LMC_TEST(test_plans)
 {
     static const struct {
         const char *what;
@@ -133,7 +133,7 @@ static void test_plans(void)
 
 /* ---- heads ---- */
 
-static void test_base_forms(void)
+LMC_TEST(test_base_forms)
 {
     static const uint8_t section[] = {0, 0, 7, 1, 0};
     forged_frame f = same_frame(section, sizeof section, LMC_DTYPE_BF16);
@@ -160,7 +160,7 @@ static void test_base_forms(void)
 }
 
 /* A base form in a frame without a base. */
-static void test_base_form_of_static_frames(void)
+LMC_TEST(test_base_form_of_static_frames)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     static const data_kind kinds[] = {DATA_WEIGHTS, DATA_RANDOM};
@@ -176,7 +176,7 @@ static void test_base_form_of_static_frames(void)
 }
 
 /* Claims of content for which there is no base, up to bases of 2^63 bytes. */
-static void test_claimed_sizes(void)
+LMC_TEST(test_claimed_sizes)
 {
     static const uint8_t section[] = {0, 0, 7, 1, 0};
     for (int form = 0; form < 2; form++) {
@@ -228,7 +228,7 @@ static void check_blocks(lmc_dtype dtype, const uint8_t *section, size_t section
 
 /* Bytes: 4, exceptions (count, places, values), the bucket code: a bitset of the symbols that go on, planes, a list
  * at the end. */
-static void test_blocks(void)
+LMC_TEST(test_blocks)
 {
     static const uint8_t section[] = {2, 0, 0, 1, 0};
     static const block_case cases[] = {
@@ -279,7 +279,7 @@ static void test_blocks(void)
 }
 
 /* Four low bits of each element stand before the bucket code. */
-static void test_low_bits(void)
+LMC_TEST(test_low_bits)
 {
     static const uint8_t section[] = {2, 0, 0, 1, 4};
     static const block_case cases[] = {
@@ -301,7 +301,7 @@ static void test_low_bits(void)
 }
 
 /* Sign sign changes stand before the heads of a class. */
-static void test_sign_changes(void)
+LMC_TEST(test_sign_changes)
 {
     static const uint8_t section[] = {0, 0, 3, 1, 0};
     static const block_case cases[] = {
@@ -337,7 +337,7 @@ static void test_sign_changes(void)
 
 /* A plane of low bytes, of BF16: 4, exceptions, the plane's mode and bytes, sign changes, bucket code, and the odd
  * tail. */
-static void test_low_planes(void)
+LMC_TEST(test_low_planes)
 {
     static const uint8_t section[] = {0, 1, 7, 1, 0};
     static const block_case cases[] = {
@@ -362,7 +362,7 @@ static void test_low_planes(void)
 }
 
 /* Two classes, of which the base fills one, or both. */
-static void test_classes(void)
+LMC_TEST(test_classes)
 {
     static const uint8_t section[] = {2, 0, 0, 2, 0x80, 0, 0};
     static const uint8_t block[] = {4, 0, 3, 3, 3};
@@ -383,7 +383,7 @@ static void test_classes(void)
 }
 
 /* Block modes of delta frames in frames without a base. */
-static void test_modes_of_static_frames(void)
+LMC_TEST(test_modes_of_static_frames)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     data_fill(bed.content, 5000, LMC_DTYPE_BF16, DATA_WEIGHTS);
@@ -400,24 +400,5 @@ static void test_modes_of_static_frames(void)
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_plans),
-        LMC_TEST(test_base_forms),
-        LMC_TEST(test_base_form_of_static_frames),
-        LMC_TEST(test_claimed_sizes),
-        LMC_TEST(test_blocks),
-        LMC_TEST(test_low_bits),
-        LMC_TEST(test_sign_changes),
-        LMC_TEST(test_low_planes),
-        LMC_TEST(test_classes),
-        LMC_TEST(test_modes_of_static_frames),
-    };
-    bed = base_bed_open(CONTENT_MAX);
-    forged = must_malloc(FORGED_MAX);
-    const int result = LMC_TEST_MAIN("delta_forged", tests, argc, argv);
-    free(forged);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_forged", (bed = base_bed_open(CONTENT_MAX), forged = must_malloc(FORGED_MAX)),
+                   (free(forged), base_bed_close(&bed)))

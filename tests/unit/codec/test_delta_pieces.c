@@ -151,7 +151,7 @@ static void decode_in_pieces(const test_frame *frame)
     lmc_frame_free(opened);
 }
 
-static void test_pieces_equal_whole(void)
+LMC_TEST(test_pieces_equal_whole)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_I64,
                                        LMC_DTYPE_F64};
@@ -173,7 +173,7 @@ static void test_pieces_equal_whole(void)
     }
 }
 
-static void test_rounded_pieces(void)
+LMC_TEST(test_rounded_pieces)
 {
     lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 11);
     const size_t nbytes = 100002;
@@ -193,7 +193,7 @@ static void test_rounded_pieces(void)
 }
 
 /* In pieces a frame cannot be taken back: every block takes a byte more than its content at most. */
-static void test_noise_in_pieces(void)
+LMC_TEST(test_noise_in_pieces)
 {
     const lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10);
     const size_t nbytes = 200001;
@@ -212,7 +212,7 @@ static void test_noise_in_pieces(void)
 
 /* ---- reads that fail ---- */
 
-static void test_read_fails(void)
+LMC_TEST(test_read_fails)
 {
     static const size_t sizes[] = {100, 256, 3000, CONTENT_MAX};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -237,7 +237,7 @@ static void test_read_fails(void)
 
 /* ---- arguments ---- */
 
-static void test_encode_arguments(void)
+LMC_TEST(test_encode_arguments)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     lmc_params rounded = params;
@@ -289,7 +289,7 @@ static void test_encode_arguments(void)
     lmc_plan_free(other);
 }
 
-static void test_decode_arguments(void)
+LMC_TEST(test_decode_arguments)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     lmc_block_entry entry = {1, 1, 1};
@@ -322,14 +322,4 @@ static void test_decode_arguments(void)
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_pieces_equal_whole), LMC_TEST(test_rounded_pieces),   LMC_TEST(test_noise_in_pieces),
-        LMC_TEST(test_read_fails),         LMC_TEST(test_encode_arguments), LMC_TEST(test_decode_arguments),
-    };
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = LMC_TEST_MAIN("delta_pieces", tests, argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_pieces", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

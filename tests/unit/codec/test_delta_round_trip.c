@@ -19,7 +19,7 @@ static size_t change_and_check(const lmc_params *params, size_t nbytes, data_kin
     return base_round_trip(&bed, params, bed.content, nbytes, bed.base, mode);
 }
 
-static void test_distances(void)
+LMC_TEST(test_distances)
 {
     static const double ulps[] = {0.01, 0.1, 1, 3, 17, 300, 1e4, 1e6, 1e9, -1};
     for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++) {
@@ -33,7 +33,7 @@ static void test_distances(void)
     }
 }
 
-static void test_shares(void)
+LMC_TEST(test_shares)
 {
     static const double shares[] = {0, 0.0001, 0.01, 0.1, 0.5, 1};
     static const double ulps[] = {2, 5000, -1};
@@ -54,7 +54,7 @@ static void test_shares(void)
     }
 }
 
-static void test_kinds(void)
+LMC_TEST(test_kinds)
 {
     for (int kind = 0; kind < DATA_KIND_COUNT; kind++) {
         for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++) {
@@ -66,7 +66,7 @@ static void test_kinds(void)
 }
 
 /* One element changes at all, anywhere: it is not lost in a sample that misses it. */
-static void test_one_change(void)
+LMC_TEST(test_one_change)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64,
                                        LMC_DTYPE_I32,     LMC_DTYPE_U8,   LMC_DTYPE_I64};
@@ -89,7 +89,7 @@ static void test_one_change(void)
 
 /* ---- identical content ---- */
 
-static void test_identical(void)
+LMC_TEST(test_identical)
 {
     static const size_t sizes[] = {256, 257, 4096, 65537, 1000003, CONTENT_MAX};
     for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++) {
@@ -108,7 +108,7 @@ static void test_identical(void)
 
 /* ---- lengths and settings ---- */
 
-static void test_lengths(void)
+LMC_TEST(test_lengths)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_U8,  LMC_DTYPE_F8_E5M2, LMC_DTYPE_F16, LMC_DTYPE_BF16,
                                        LMC_DTYPE_F32, LMC_DTYPE_I32,     LMC_DTYPE_F64, LMC_DTYPE_I64};
@@ -126,7 +126,7 @@ static void test_lengths(void)
 }
 
 /* Every odd tail, changed or not, at the end of one block and of several. */
-static void test_tails(void)
+LMC_TEST(test_tails)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64, LMC_DTYPE_I64};
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
@@ -148,7 +148,7 @@ static void test_tails(void)
     }
 }
 
-static void test_block_sizes(void)
+LMC_TEST(test_block_sizes)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_I16};
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
@@ -164,7 +164,7 @@ static void test_block_sizes(void)
 }
 
 /* More than the largest block, of every width, with the library's own block size. */
-static void test_large(void)
+LMC_TEST(test_large)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64,
                                        LMC_DTYPE_I8,      LMC_DTYPE_I16,  LMC_DTYPE_I32, LMC_DTYPE_I64};
@@ -177,7 +177,7 @@ static void test_large(void)
     }
 }
 
-static void test_threads(void)
+LMC_TEST(test_threads)
 {
     static const unsigned counts[] = {2, 3, 7, 0};
     for (unsigned i = 0; i < 8; i++) {
@@ -200,15 +200,4 @@ static void test_threads(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_distances), LMC_TEST(test_shares),  LMC_TEST(test_kinds), LMC_TEST(test_one_change),
-        LMC_TEST(test_identical), LMC_TEST(test_lengths), LMC_TEST(test_tails), LMC_TEST(test_block_sizes),
-        LMC_TEST(test_large),     LMC_TEST(test_threads),
-    };
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = LMC_TEST_MAIN("delta_round_trip", tests, argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_round_trip", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

@@ -36,7 +36,7 @@ static lmc_delta random_delta(unsigned element_nbytes)
     return delta;
 }
 
-static void test_sections(void)
+LMC_TEST(test_sections)
 {
     for (unsigned i = 0; i < 2000; i++) {
         const unsigned element_nbytes = 1u << i % 4;
@@ -85,7 +85,7 @@ static size_t check_block(const lmc_delta *delta, unsigned element_nbytes, const
     return first_nbytes;
 }
 
-static void test_any_plan(void)
+LMC_TEST(test_any_plan)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64};
     static const double ulps[] = {0.1, 2, 60, 4000, 1e5, 1e8, 1e12, -1};
@@ -101,7 +101,7 @@ static void test_any_plan(void)
 }
 
 /* Blocks of a few elements, where lists are shorter than a bucket takes and classes hold one or none. */
-static void test_few_elements(void)
+LMC_TEST(test_few_elements)
 {
     for (unsigned i = 0; i < 20000; i++) {
         const unsigned element_nbytes = 1u << i % 4;
@@ -116,7 +116,7 @@ static void test_few_elements(void)
 }
 
 /* One difference in all elements, every bit of it, and all of them in the last element alone. */
-static void test_single_bits(void)
+LMC_TEST(test_single_bits)
 {
     for (unsigned element_nbytes = 1; element_nbytes <= 8; element_nbytes *= 2) {
         for (unsigned bit = 0; bit < 8 * element_nbytes; bit++) {
@@ -134,7 +134,7 @@ static void test_single_bits(void)
 }
 
 /* Differences about every bound of a bucket, for every number of low bits. */
-static void test_bucket_bounds(void)
+LMC_TEST(test_bucket_bounds)
 {
     for (unsigned low_nbits = 0; low_nbits <= LMC_FMT_CLASS_LOW_NBITS_MAX; low_nbits++) {
         for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT; r++) {
@@ -157,7 +157,7 @@ static void test_bucket_bounds(void)
 }
 
 /* Exceptions: differences beyond what high parts and low bytes hold; few, in a row, and all. */
-static void test_exceptions(void)
+LMC_TEST(test_exceptions)
 {
     for (unsigned element_nbytes = 4; element_nbytes <= 8; element_nbytes *= 2) {
         for (unsigned i = 0; i < 300; i++) {
@@ -190,7 +190,7 @@ static void change_element(uint8_t *element, unsigned element_nbytes)
 
 /* Few elements change, about as many as a sparse block may have, where only they are coded; classes of any size. A
  * sparse block and one that is not have the same bytes: each must be read the other way, too. */
-static void test_sparse(void)
+LMC_TEST(test_sparse)
 {
     for (unsigned i = 0; i < 3000; i++) {
         const unsigned element_nbytes = 1u << i % 4;
@@ -216,7 +216,7 @@ static void test_sparse(void)
 }
 
 /* A block that is its base is one byte, whatever the plan; no block takes more than its content and a byte. */
-static void test_same_and_stored(void)
+LMC_TEST(test_same_and_stored)
 {
     for (unsigned i = 0; i < 400; i++) {
         const unsigned element_nbytes = 1u << i % 4;
@@ -229,15 +229,4 @@ static void test_same_and_stored(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_sections),    LMC_TEST(test_any_plan),        LMC_TEST(test_few_elements),
-        LMC_TEST(test_single_bits), LMC_TEST(test_bucket_bounds),   LMC_TEST(test_exceptions),
-        LMC_TEST(test_sparse),      LMC_TEST(test_same_and_stored),
-    };
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = LMC_TEST_MAIN("delta_stage", tests, argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_stage", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

@@ -12,7 +12,7 @@ static base_bed bed;
 
 /* ---- patterns ---- */
 
-static void test_all_pairs_of_bytes(void)
+LMC_TEST(test_all_pairs_of_bytes)
 {
     for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++) {
         if (data_element_nbytes((lmc_dtype)dtype) != 1)
@@ -46,7 +46,7 @@ static void check_patterns(lmc_dtype dtype, unsigned which, uint16_t value)
     base_round_trip(&bed, &params, bed.content, 131072, bed.base, NULL);
 }
 
-static void test_all_patterns_of_16_bits(void)
+LMC_TEST(test_all_patterns_of_16_bits)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F16, LMC_DTYPE_I16};
     static const uint16_t values[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x7fff, 0xffff, 0x7f80, 0xff80,
@@ -60,7 +60,7 @@ static void test_all_patterns_of_16_bits(void)
 /* ---- special values ---- */
 
 /* Every special value as base of every other one and of weights, few or many of them. */
-static void test_specials(void)
+LMC_TEST(test_specials)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3,     LMC_DTYPE_F8_E5M2, LMC_DTYPE_F8_E4M3FNUZ,
                                        LMC_DTYPE_F8_E5M2FNUZ, LMC_DTYPE_F16,     LMC_DTYPE_BF16,
@@ -86,7 +86,7 @@ static void test_specials(void)
 }
 
 /* Only signs have changed: of zeros too. */
-static void test_signs(void)
+LMC_TEST(test_signs)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64};
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
@@ -157,7 +157,7 @@ static uint32_t any_f32(size_t i)
     }
 }
 
-static void test_rounding(void)
+LMC_TEST(test_rounding)
 {
     for (size_t i = 0; i < 300000; i++) {
         const uint32_t bits = any_f32(i);
@@ -194,7 +194,7 @@ static size_t check_rounded(size_t n, size_t rarity, int all_kinds, unsigned blo
     return nbytes;
 }
 
-static void test_rounded_content(void)
+LMC_TEST(test_rounded_content)
 {
     CU_ASSERT(check_rounded(500000, 0, 0, 0) < 200);
     CU_ASSERT(check_rounded(100001, 0, 1, 0) < 200);
@@ -208,7 +208,7 @@ static void test_rounded_content(void)
 }
 
 /* The base is for BF16 of whole elements alone. */
-static void test_rounded_arguments(void)
+LMC_TEST(test_rounded_arguments)
 {
     lmc_params params = frame_params(LMC_DTYPE_F16, LMC_LEVEL_DEFAULT, 0);
     uint8_t *const room = must_malloc(10000);
@@ -231,16 +231,4 @@ static void test_rounded_arguments(void)
     free(room);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_all_pairs_of_bytes), LMC_TEST(test_all_patterns_of_16_bits),
-        LMC_TEST(test_specials),           LMC_TEST(test_signs),
-        LMC_TEST(test_rounding),           LMC_TEST(test_rounded_content),
-        LMC_TEST(test_rounded_arguments),
-    };
-    bed = base_bed_open(CONTENT_MAX);
-    const int result = LMC_TEST_MAIN("delta_values", tests, argc, argv);
-    base_bed_close(&bed);
-    return result;
-}
+LMC_TEST_MAIN_WITH("delta_values", bed = base_bed_open(CONTENT_MAX), base_bed_close(&bed))

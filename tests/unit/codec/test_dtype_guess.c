@@ -35,7 +35,7 @@ static void check_dtype(lmc_dtype content_dtype, data_kind kind, lmc_dtype expec
     }
 }
 
-static void test_floats_are_seen(void)
+LMC_TEST(test_floats_are_seen)
 {
     static const data_kind kinds[] = {DATA_WEIGHTS, DATA_HALF_ZEROS, DATA_SPECIAL, DATA_WILD};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -56,7 +56,7 @@ static void fill_integers(unsigned element_nbytes, uint64_t bound)
     }
 }
 
-static void test_integers_are_seen(void)
+LMC_TEST(test_integers_are_seen)
 {
     fill_integers(2, 200);
     CU_ASSERT_EQUAL(dtype_of(CONTENT_NBYTES, 2), LMC_DTYPE_U16);
@@ -82,7 +82,7 @@ static size_t frame_nbytes(lmc_dtype dtype)
 }
 
 /* Whatever is guessed of numbers, it costs no more than 5 % over the dtype that they are of. */
-static void test_a_guess_costs_little(void)
+LMC_TEST(test_a_guess_costs_little)
 {
     static const data_kind kinds[] = {DATA_WEIGHTS, DATA_ONE_SIGN, DATA_HALF_ZEROS,
                                       DATA_SPECIAL, DATA_WILD,     DATA_STEPS};
@@ -103,7 +103,7 @@ static void test_a_guess_costs_little(void)
 }
 
 /* Either answer codes these as well; it must only be one of the size. */
-static void test_contents_without_a_rule(void)
+LMC_TEST(test_contents_without_a_rule)
 {
     for (int kind = 0; kind < 3; kind++) {
         if (kind == 0)
@@ -120,7 +120,7 @@ static void test_contents_without_a_rule(void)
     CU_ASSERT_EQUAL(dtype_of(CONTENT_NBYTES, 1), LMC_DTYPE_U8);
 }
 
-static void test_short_contents(void)
+LMC_TEST(test_short_contents)
 {
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, DATA_WEIGHTS);
     for (size_t nbytes = 0; nbytes < 3000; nbytes++) {
@@ -146,7 +146,7 @@ static void check_size(lmc_dtype dtype, data_kind kind, unsigned expected)
     }
 }
 
-static void test_element_sizes_are_found(void)
+LMC_TEST(test_element_sizes_are_found)
 {
     check_size(LMC_DTYPE_BF16, DATA_WEIGHTS, 2);
     check_size(LMC_DTYPE_F16, DATA_WEIGHTS, 2);
@@ -161,7 +161,7 @@ static void test_element_sizes_are_found(void)
 }
 
 /* A chunk whose first part is fill: the sample comes from all over it. */
-static void test_edge_chunks(void)
+LMC_TEST(test_edge_chunks)
 {
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, DATA_WEIGHTS);
     memset(content, 0, CONTENT_NBYTES / 2);
@@ -169,16 +169,4 @@ static void test_edge_chunks(void)
     CU_ASSERT_EQUAL(dtype_of(CONTENT_NBYTES, 4), LMC_DTYPE_F32);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_floats_are_seen),      LMC_TEST(test_integers_are_seen),
-        LMC_TEST(test_a_guess_costs_little), LMC_TEST(test_contents_without_a_rule),
-        LMC_TEST(test_short_contents),       LMC_TEST(test_element_sizes_are_found),
-        LMC_TEST(test_edge_chunks),
-    };
-    memory = guarded_open(CONTENT_NBYTES);
-    const int status = LMC_TEST_MAIN("dtype_guess", tests, argc, argv);
-    guarded_close(&memory);
-    return status;
-}
+LMC_TEST_MAIN_WITH("dtype_guess", memory = guarded_open(CONTENT_NBYTES), guarded_close(&memory))

@@ -14,7 +14,7 @@ static lmc_dtype dtype_of(unsigned i)
 
 /* ---- lengths ---- */
 
-static void test_every_small_length(void)
+LMC_TEST(test_every_small_length)
 {
     for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
         for (size_t nbytes = 0; nbytes <= 300; nbytes++) {
@@ -26,7 +26,7 @@ static void test_every_small_length(void)
     }
 }
 
-static void test_no_content(void)
+LMC_TEST(test_no_content)
 {
     for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
         const lmc_params params = frame_params(dtype_of(d), LMC_LEVEL_DEFAULT, 0);
@@ -39,7 +39,7 @@ static void test_no_content(void)
 }
 
 /* About the end of a block: a byte more, a byte less, ragged elements. */
-static void test_lengths_about_blocks(void)
+LMC_TEST(test_lengths_about_blocks)
 {
     for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
         const size_t block_nbytes = (size_t)data_element_nbytes(dtype_of(d)) << 10;
@@ -51,7 +51,7 @@ static void test_lengths_about_blocks(void)
     }
 }
 
-static void test_random_lengths(void)
+LMC_TEST(test_random_lengths)
 {
     for (unsigned i = 0; i < 150; i++) {
         const size_t nbytes = random_below(i % 10 ? 20000 : CONTENT_MAX);
@@ -63,7 +63,7 @@ static void test_random_lengths(void)
 
 /* ---- contents ---- */
 
-static void test_every_content(void)
+LMC_TEST(test_every_content)
 {
     for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
         for (int kind = 0; kind < DATA_KIND_COUNT; kind++) {
@@ -75,7 +75,7 @@ static void test_every_content(void)
 }
 
 /* Bits of a float are nobody's business: NaNs keep their payloads, zeros their signs. */
-static void test_special_floats(void)
+LMC_TEST(test_special_floats)
 {
     static const lmc_dtype floats[] = {LMC_DTYPE_F16, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64,
                                        LMC_DTYPE_C64};
@@ -95,7 +95,7 @@ static void test_special_floats(void)
 }
 
 /* All 65536 values of 16 bits, once each and in runs. */
-static void test_every_16_bit_value(void)
+LMC_TEST(test_every_16_bit_value)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F16, LMC_DTYPE_BF16, LMC_DTYPE_I16, LMC_DTYPE_U16};
     for (size_t d = 0; d < 4; d++) {
@@ -113,7 +113,7 @@ static void test_every_16_bit_value(void)
 }
 
 /* What is promised of sizes: simple contents get small. */
-static void test_simple_contents_get_small(void)
+LMC_TEST(test_simple_contents_get_small)
 {
     static const struct {
         lmc_dtype dtype;
@@ -143,7 +143,7 @@ static void test_simple_contents_get_small(void)
 }
 
 /* One value nearly everywhere, and exceptions that no table of the plan codes. */
-static void test_dominated_bytes(void)
+LMC_TEST(test_dominated_bytes)
 {
     const size_t n = 20000;
     const lmc_params params = frame_params(LMC_DTYPE_U8, LMC_LEVEL_DEFAULT, 0);
@@ -159,7 +159,7 @@ static void test_dominated_bytes(void)
 
 /* ---- bounds ---- */
 
-static void test_noise_is_never_much_larger(void)
+LMC_TEST(test_noise_is_never_much_larger)
 {
     for (size_t nbytes = 0; nbytes < 3000; nbytes++) {
         const lmc_params params = frame_params(dtype_of((unsigned)nbytes), (lmc_level)(nbytes % 3), 10);
@@ -178,7 +178,7 @@ static void test_noise_is_never_much_larger(void)
 
 /* ---- settings ---- */
 
-static void test_block_sizes(void)
+LMC_TEST(test_block_sizes)
 {
     for (unsigned log2 = LMC_BLOCK_LOG2_MIN; log2 <= LMC_BLOCK_LOG2_MAX; log2++) {
         for (unsigned d = 0; d < LMC_DTYPE_COUNT; d += 3) {
@@ -189,7 +189,7 @@ static void test_block_sizes(void)
     }
 }
 
-static void test_unaligned_buffers(void)
+LMC_TEST(test_unaligned_buffers)
 {
     uint8_t *const found = must_malloc(40000 + 64);
     uint8_t *const bytes = must_malloc(60000 + 64);
@@ -224,7 +224,7 @@ static void check_same_bytes(lmc_ctx *other, const lmc_params *params, size_t nb
     }
 }
 
-static void test_same_bytes_always(void)
+LMC_TEST(test_same_bytes_always)
 {
     lmc_ctx *const other = must_create_ctx();
     for (unsigned i = 0; i < 44; i++) {
@@ -239,7 +239,7 @@ static void test_same_bytes_always(void)
 }
 
 /* A frame depends on its content alone, whatever the context has encoded before. */
-static void test_history_does_not_matter(void)
+LMC_TEST(test_history_does_not_matter)
 {
     enum { COUNT = 18 };
     test_frame frames[COUNT];
@@ -276,7 +276,7 @@ static const lmc_dtype matrix_dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_F8_E5M2, 
 #define MATRIX_DTYPE_COUNT (sizeof matrix_dtypes / sizeof matrix_dtypes[0])
 
 /* With rows and columns of different scale the frame gets smaller, once it is told of rows. */
-static void test_matrices(void)
+LMC_TEST(test_matrices)
 {
     static const unsigned column_counts[] = {32, 33, 64, 100, 256, 384, 1000, 4096};
     lmc_ctx *const other = must_create_ctx();
@@ -302,7 +302,7 @@ static void test_matrices(void)
 }
 
 /* Rows that cannot have columns, and the longest that can. */
-static void test_lengths_of_rows(void)
+LMC_TEST(test_lengths_of_rows)
 {
     static const size_t column_counts[] = {1,     2,     31,    32,     61439,  61440,
                                            61441, 65536, 87500, 350000, 600000, 700000};
@@ -324,7 +324,7 @@ static void test_lengths_of_rows(void)
 }
 
 /* Against a base: offsets are for frames that do without it. */
-static void test_matrices_with_bases(void)
+LMC_TEST(test_matrices_with_bases)
 {
     const size_t nbytes = 2 * 64 * 500;
     uint8_t *const base = must_malloc(nbytes), *const found = must_malloc(nbytes);
@@ -353,7 +353,7 @@ static void test_matrices_with_bases(void)
 /* ---- threads, sizes ---- */
 
 /* More threads than blocks, and all that there may be. */
-static void test_many_threads(void)
+LMC_TEST(test_many_threads)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     lmc_ctx *const other = must_create_ctx();
@@ -365,7 +365,7 @@ static void test_many_threads(void)
 }
 
 /* Larger than what is written past the caches, with a ragged end. */
-static void test_large_content(void)
+LMC_TEST(test_large_content)
 {
     const size_t nbytes = ((size_t)36 << 20) + 13;
     uint8_t *const large = must_malloc(nbytes);
@@ -381,7 +381,7 @@ static void test_large_content(void)
 }
 
 /* Weights, then the same bytes shifted by one: the default level once took them for noise. */
-static void test_mixture_is_not_taken_for_noise(void)
+LMC_TEST(test_mixture_is_not_taken_for_noise)
 {
     enum { HALF = 1 << 19 };
     uint8_t *const mixture = must_malloc(2 * HALF + 1);
@@ -400,24 +400,5 @@ static void test_mixture_is_not_taken_for_noise(void)
     free(mixture);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_every_small_length),   LMC_TEST(test_no_content),
-        LMC_TEST(test_lengths_about_blocks), LMC_TEST(test_random_lengths),
-        LMC_TEST(test_every_content),        LMC_TEST(test_special_floats),
-        LMC_TEST(test_every_16_bit_value),   LMC_TEST(test_simple_contents_get_small),
-        LMC_TEST(test_dominated_bytes),      LMC_TEST(test_noise_is_never_much_larger),
-        LMC_TEST(test_block_sizes),          LMC_TEST(test_unaligned_buffers),
-        LMC_TEST(test_same_bytes_always),    LMC_TEST(test_history_does_not_matter),
-        LMC_TEST(test_many_threads),         LMC_TEST(test_matrices),
-        LMC_TEST(test_lengths_of_rows),      LMC_TEST(test_matrices_with_bases),
-        LMC_TEST(test_large_content),        LMC_TEST(test_mixture_is_not_taken_for_noise),
-    };
-    ctx = must_create_ctx();
-    content = must_malloc(CONTENT_MAX + 64);
-    const int result = LMC_TEST_MAIN("frame", tests, argc, argv);
-    free(content);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("frame", (ctx = must_create_ctx(), content = must_malloc(CONTENT_MAX + 64)),
+                   (free(content), lmc_ctx_free(ctx)))

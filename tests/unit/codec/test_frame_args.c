@@ -33,7 +33,7 @@ static void check_failure(lmc_status status, lmc_status wanted)
 
 /* ---- small functions ---- */
 
-static void test_texts(void)
+LMC_TEST(test_texts)
 {
     char version[32];
     snprintf(version, sizeof version, "%d.%d.%d", LMC_VERSION_MAJOR, LMC_VERSION_MINOR, LMC_VERSION_PATCH);
@@ -49,7 +49,7 @@ static void test_texts(void)
     CU_ASSERT_PTR_NOT_NULL(lmc_kernels_find(lmc_kernels_name()));
 }
 
-static void test_dtypes(void)
+LMC_TEST(test_dtypes)
 {
     for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
         lmc_dtype dtype = (lmc_dtype)99;
@@ -74,7 +74,7 @@ static void test_dtypes(void)
     CU_ASSERT_EQUAL(lmc_dtype_nbits(LMC_DTYPE_C64), 64);
 }
 
-static void test_params_init(void)
+LMC_TEST(test_params_init)
 {
     lmc_params params;
     memset(&params, 0xff, sizeof params);
@@ -100,7 +100,7 @@ static void release_nothing(void *user, void *pointer)
     (void)user, (void)pointer;
 }
 
-static void test_contexts(void)
+LMC_TEST(test_contexts)
 {
     lmc_allocator allocator = {no_memory, release_nothing, NULL};
     lmc_ctx *made = ctx;
@@ -154,7 +154,7 @@ static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nb
     return LMC_OK;
 }
 
-static void test_wrong_params(void)
+LMC_TEST(test_wrong_params)
 {
     lmc_params params;
     for (unsigned i = 0; wrong_params(i, &params); i++) {
@@ -170,7 +170,7 @@ static void test_wrong_params(void)
     }
 }
 
-static void test_encode_bound(void)
+LMC_TEST(test_encode_bound)
 {
     lmc_params params;
     size_t n = 99, before = 0;
@@ -189,7 +189,7 @@ static void test_encode_bound(void)
     CU_ASSERT_EQUAL(lmc_encode_bound(&params, SIZE_MAX / 2, &n), LMC_ERR_LIMIT);
 }
 
-static void test_encode_arguments(void)
+LMC_TEST(test_encode_arguments)
 {
     lmc_params params;
     size_t n = 99;
@@ -205,7 +205,7 @@ static void test_encode_arguments(void)
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
 }
 
-static void test_encode_room(void)
+LMC_TEST(test_encode_room)
 {
     static const size_t sizes[] = {0, 1, 255, 256, CONTENT_NBYTES};
     lmc_params params;
@@ -224,7 +224,7 @@ static void test_encode_room(void)
 
 /* ---- decode ---- */
 
-static void test_decode_arguments(void)
+LMC_TEST(test_decode_arguments)
 {
     size_t n = 99;
     CU_ASSERT_EQUAL(lmc_decode(NULL, frame.bytes, frame.nbytes, found, sizeof found, &n), LMC_ERR_ARG);
@@ -241,7 +241,7 @@ static void test_decode_arguments(void)
     check_failure(lmc_decode(ctx, frame.bytes, 0, found, sizeof found, &n), LMC_ERR_TRUNCATED);
 }
 
-static void test_decode_room(void)
+LMC_TEST(test_decode_room)
 {
     size_t n;
     for (size_t capacity = 0; capacity < CONTENT_NBYTES;
@@ -257,7 +257,7 @@ static void test_decode_room(void)
 
 /* ---- info ---- */
 
-static void test_read_info(void)
+LMC_TEST(test_read_info)
 {
     lmc_info info = LMC_INIT(lmc_info);
     lmc_diag diag = LMC_INIT(lmc_diag);
@@ -290,7 +290,7 @@ static void test_read_info(void)
 }
 
 /* A head that promises more than the frame can hold. */
-static void test_promises(void)
+LMC_TEST(test_promises)
 {
     static const uint64_t promises[] = {UINT64_C(3) << 20, UINT64_C(3) << 30, UINT64_C(1) << 45, INT64_MAX};
     uint8_t *const forged = must_malloc(frame.nbytes);
@@ -310,25 +310,4 @@ static void test_promises(void)
     free(forged);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_texts),
-        LMC_TEST(test_dtypes),
-        LMC_TEST(test_params_init),
-        LMC_TEST(test_contexts),
-        LMC_TEST(test_wrong_params),
-        LMC_TEST(test_encode_bound),
-        LMC_TEST(test_encode_arguments),
-        LMC_TEST(test_encode_room),
-        LMC_TEST(test_decode_arguments),
-        LMC_TEST(test_decode_room),
-        LMC_TEST(test_read_info),
-        LMC_TEST(test_promises),
-    };
-    open_frame();
-    const int result = LMC_TEST_MAIN("frame_args", tests, argc, argv);
-    frame_free(&frame);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("frame_args", open_frame(), (frame_free(&frame), lmc_ctx_free(ctx)))

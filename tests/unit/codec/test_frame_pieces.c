@@ -127,7 +127,7 @@ static void check_pieces(const lmc_params *params, size_t nbytes)
     lmc_plan_free(plan);
 }
 
-static void test_pieces_equal_whole(void)
+LMC_TEST(test_pieces_equal_whole)
 {
     for (unsigned i = 0; i < 20 * LMC_DTYPE_COUNT; i++) {
         const lmc_params params = frame_params((lmc_dtype)(i % LMC_DTYPE_COUNT), (lmc_level)random_below(3),
@@ -139,7 +139,7 @@ static void test_pieces_equal_whole(void)
 }
 
 /* Blocks begin within rows, and need nothing of the blocks before them. */
-static void test_pieces_of_matrices(void)
+LMC_TEST(test_pieces_of_matrices)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_F8_E5M2, LMC_DTYPE_F16, LMC_DTYPE_BF16,
                                        LMC_DTYPE_F32,     LMC_DTYPE_C64,     LMC_DTYPE_F64};
@@ -162,7 +162,7 @@ static void test_pieces_of_matrices(void)
     CU_ASSERT(with_offsets >= tried * 8 / 10);
 }
 
-static void test_small_pieces(void)
+LMC_TEST(test_small_pieces)
 {
     for (size_t nbytes = 0; nbytes < 300; nbytes++) {
         const lmc_params params = frame_params((lmc_dtype)(nbytes % LMC_DTYPE_COUNT), LMC_LEVEL_DEFAULT, 0);
@@ -178,7 +178,7 @@ static lmc_status fail_to_read(void *user, uint64_t offset, void *dst, size_t nb
 }
 
 /* What the caller's function returns is what the call returns. */
-static void test_read_fails(void)
+LMC_TEST(test_read_fails)
 {
     static const lmc_status failures[] = {LMC_ERR_IO, LMC_ERR_CANCELLED, LMC_ERR_NOMEM};
     const lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_MAX, 0);
@@ -206,7 +206,7 @@ static lmc_status watch_reads(void *user, uint64_t offset, void *dst, size_t nby
     return LMC_OK;
 }
 
-static void test_reads_stay_inside(void)
+LMC_TEST(test_reads_stay_inside)
 {
     for (unsigned i = 0; i < 60; i++) {
         const lmc_params params = frame_params((lmc_dtype)(i % LMC_DTYPE_COUNT), (lmc_level)(i % 3), 0);
@@ -231,7 +231,7 @@ static void test_reads_stay_inside(void)
 /* ---- the cut ---- */
 
 /* What lmc_plan_cut() says is what stands in the plan section (docs/format.md, section 3). */
-static void test_cut_of_a_plan(void)
+LMC_TEST(test_cut_of_a_plan)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64, LMC_DTYPE_F8_E4M3};
     enum { NBYTES = 40000 };
@@ -260,7 +260,7 @@ static void test_cut_of_a_plan(void)
 }
 
 /* Noise, a few bytes, and a delta have no symbols. */
-static void test_plans_without_a_cut(void)
+LMC_TEST(test_plans_without_a_cut)
 {
     static const size_t sizes[] = {40000, 200, 40000};
     for (size_t i = 0; i < 3; i++) {
@@ -279,7 +279,7 @@ static void test_plans_without_a_cut(void)
 
 /* ---- arguments ---- */
 
-static void test_encode_arguments(void)
+LMC_TEST(test_encode_arguments)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     static uint8_t room[8192];
@@ -330,7 +330,7 @@ static void test_encode_arguments(void)
     lmc_plan_free(plan);
 }
 
-static void test_decode_arguments(void)
+LMC_TEST(test_decode_arguments)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     static uint8_t room[8192];
@@ -390,19 +390,5 @@ static void test_decode_arguments(void)
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_pieces_equal_whole),  LMC_TEST(test_pieces_of_matrices),
-        LMC_TEST(test_small_pieces),        LMC_TEST(test_read_fails),
-        LMC_TEST(test_reads_stay_inside),   LMC_TEST(test_encode_arguments),
-        LMC_TEST(test_decode_arguments),    LMC_TEST(test_cut_of_a_plan),
-        LMC_TEST(test_plans_without_a_cut),
-    };
-    ctx = must_create_ctx();
-    content = must_malloc(CONTENT_MAX);
-    const int result = LMC_TEST_MAIN("frame_pieces", tests, argc, argv);
-    free(content);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("frame_pieces", (ctx = must_create_ctx(), content = must_malloc(CONTENT_MAX)),
+                   (free(content), lmc_ctx_free(ctx)))

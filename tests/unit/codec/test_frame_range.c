@@ -65,7 +65,7 @@ static void check_all_ranges(lmc_dtype dtype, data_kind kind, size_t nbytes, uns
     frame_free(&frame);
 }
 
-static void test_coded(void)
+LMC_TEST(test_coded)
 {
     for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
         check_all_ranges((lmc_dtype)d, DATA_WEIGHTS, 30001, 10);
@@ -75,7 +75,7 @@ static void test_coded(void)
     check_all_ranges(LMC_DTYPE_BF16, DATA_WEIGHTS, CONTENT_MAX, 0);
 }
 
-static void test_matrices(void)
+LMC_TEST(test_matrices)
 {
     static const struct {
         lmc_dtype dtype;
@@ -100,7 +100,7 @@ static void test_matrices(void)
 }
 
 /* A stored frame of several blocks has one hash for all of them. */
-static void test_stored(void)
+LMC_TEST(test_stored)
 {
     for (unsigned d = 0; d < LMC_DTYPE_COUNT; d += 4) {
         check_all_ranges((lmc_dtype)d, DATA_RANDOM, 30001, 10);
@@ -109,13 +109,13 @@ static void test_stored(void)
     check_all_ranges(LMC_DTYPE_U8, DATA_RANDOM, CONTENT_MAX, 0);
 }
 
-static void test_short(void)
+LMC_TEST(test_short)
 {
     for (size_t nbytes = 0; nbytes <= 255; nbytes += 15)
         check_all_ranges(LMC_DTYPE_F32, DATA_WEIGHTS, nbytes, 0);
 }
 
-static void test_threads(void)
+LMC_TEST(test_threads)
 {
     for (unsigned threads = 2; threads <= 7; threads += 5) {
         CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, threads), LMC_OK);
@@ -126,7 +126,7 @@ static void test_threads(void)
 }
 
 /* Damage in one block is found by the ranges that touch it, and by no other of a coded frame. */
-static void test_only_the_blocks_it_needs(void)
+LMC_TEST(test_only_the_blocks_it_needs)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     uint8_t found[4096];
@@ -143,18 +143,7 @@ static void test_only_the_blocks_it_needs(void)
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_coded), LMC_TEST(test_matrices), LMC_TEST(test_stored),
-        LMC_TEST(test_short), LMC_TEST(test_threads),  LMC_TEST(test_only_the_blocks_it_needs),
-    };
-    ctx = must_create_ctx();
-    content = must_malloc(CONTENT_MAX);
-    target = guarded_open(CONTENT_MAX + 64);
-    const int result = LMC_TEST_MAIN("frame_range", tests, argc, argv);
-    guarded_close(&target);
-    free(content);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("frame_range",
+                   (ctx = must_create_ctx(), content = must_malloc(CONTENT_MAX),
+                    target = guarded_open(CONTENT_MAX + 64)),
+                   (guarded_close(&target), free(content), lmc_ctx_free(ctx)))

@@ -85,7 +85,7 @@ static size_t round_trip(size_t n, unsigned *mode)
 
 /* ---- round trips ---- */
 
-static void test_densities(void)
+LMC_TEST(test_densities)
 {
     static const double densities[] = {0, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.99, 0.999, 1};
     static const size_t sizes[] = {1000, 4096, 65535, 65536, N_MAX};
@@ -104,7 +104,7 @@ static void test_densities(void)
 }
 
 /* Every set of up to 12 bits. */
-static void test_all_small_sets(void)
+LMC_TEST(test_all_small_sets)
 {
     unsigned mode;
     for (size_t n = 1; n <= 12; n++) {
@@ -115,7 +115,7 @@ static void test_all_small_sets(void)
     }
 }
 
-static void test_one_bit_anywhere(void)
+LMC_TEST(test_one_bit_anywhere)
 {
     static const size_t sizes[] = {1, 2, 63, 64, 65, 255, 256, 4000, 65535, 65536, N_MAX};
     unsigned mode;
@@ -140,7 +140,7 @@ static void test_one_bit_anywhere(void)
 }
 
 /* Flags in bursts: most gaps are 0 and a few are huge, the worst for a Rice code. */
-static void test_bursts(void)
+LMC_TEST(test_bursts)
 {
     unsigned mode;
     for (unsigned i = 0; i < 200; i++) {
@@ -171,7 +171,7 @@ static int lists_zeros(unsigned mode)
 }
 
 /* The right form, and near the entropy where there is something to gain. */
-static void test_form_and_size(void)
+LMC_TEST(test_form_and_size)
 {
     for (double density = 0.0005; density < 1; density += density < 0.02 ? 0.001 : 0.02) {
         const size_t n = 65536;
@@ -190,7 +190,7 @@ static void test_form_and_size(void)
     }
 }
 
-static void test_capacity(void)
+LMC_TEST(test_capacity)
 {
     for (unsigned i = 0; i < 100; i++) {
         const size_t n = 1 + random_below(i % 2 ? 300 : 5000);
@@ -217,7 +217,7 @@ static void check_hostile(const char *what, size_t n, const uint8_t *body, size_
     CU_ASSERT_EQUAL(status, wanted);
 }
 
-static void test_rules(void)
+LMC_TEST(test_rules)
 {
     static const struct {
         const char *what;
@@ -279,7 +279,7 @@ static void test_rules(void)
 }
 
 /* 12 unary planes of 16 members that all go on, then the greatest last quotients and low bits: nothing overflows. */
-static void test_greatest_gaps(void)
+LMC_TEST(test_greatest_gaps)
 {
     uint8_t body[256] = {1, 16, 0, 15};
     size_t nbytes = 4; /* n >= 256: counts of 2 bytes */
@@ -288,7 +288,7 @@ static void test_greatest_gaps(void)
     check_hostile("greatest gaps", 65535, body, nbytes, LMC_ERR_CORRUPT);
 }
 
-static void test_truncation(void)
+LMC_TEST(test_truncation)
 {
     uint8_t *const bytes = must_malloc(N_MAX);
     for (unsigned i = 0; i < 60; i++) {
@@ -307,7 +307,7 @@ static int is_hierarchy(unsigned mode)
 }
 
 /* Damage ends in OK or CORRUPT; bits beyond n are never set, and the members are as many as were said. */
-static void test_random_damage(void)
+LMC_TEST(test_random_damage)
 {
     uint8_t *const bytes = must_malloc(N_MAX);
     for (unsigned i = 0; i < 20000; i++) {
@@ -339,16 +339,4 @@ static void test_random_damage(void)
     free(bytes);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_densities),     LMC_TEST(test_all_small_sets), LMC_TEST(test_one_bit_anywhere),
-        LMC_TEST(test_bursts),        LMC_TEST(test_form_and_size),  LMC_TEST(test_capacity),
-        LMC_TEST(test_rules),         LMC_TEST(test_greatest_gaps),  LMC_TEST(test_truncation),
-        LMC_TEST(test_random_damage),
-    };
-    open_memory();
-    const int result = LMC_TEST_MAIN("gap", tests, argc, argv);
-    close_memory();
-    return result;
-}
+LMC_TEST_MAIN_WITH("gap", open_memory(), close_memory())

@@ -129,7 +129,7 @@ static lmc_status decode_vector(const vector *v, size_t nbytes)
 
 /* ---- tests ---- */
 
-static void test_valid(void)
+LMC_TEST(test_valid)
 {
     if (vector_count == 0)
         LMC_TEST_SKIP("there are no vectors");
@@ -137,7 +137,7 @@ static void test_valid(void)
         CU_ASSERT_EQUAL(decode_vector(&vectors[i], vectors[i].frame.nbytes), LMC_OK);
 }
 
-static void test_truncation(void)
+LMC_TEST(test_truncation)
 {
     if (vector_count == 0)
         LMC_TEST_SKIP("there are no vectors");
@@ -152,7 +152,7 @@ static void test_truncation(void)
 }
 
 /* Every cut, by the public call alone. */
-static void test_truncation_at_every_byte(void)
+LMC_TEST(test_truncation_at_every_byte)
 {
     if (vector_count == 0)
         LMC_TEST_SKIP("there are no vectors");
@@ -172,7 +172,7 @@ static void test_truncation_at_every_byte(void)
 }
 
 /* Every bit of head, plan, index and check, and 2,000 bits elsewhere. */
-static void test_flipped_bits(void)
+LMC_TEST(test_flipped_bits)
 {
     size_t elsewhere = 0;
     if (vector_count == 0)
@@ -197,7 +197,7 @@ static void test_flipped_bits(void)
 }
 
 /* Damage behind a right check: no crash, and one answer from all sets. */
-static void test_deep_damage(void)
+LMC_TEST(test_deep_damage)
 {
     uint8_t *const damaged = must_malloc(FILE_MAX);
     if (vector_count == 0) {
@@ -252,17 +252,13 @@ static void test_corrupt(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_valid),        LMC_TEST(test_truncation),  LMC_TEST(test_truncation_at_every_byte),
-        LMC_TEST(test_flipped_bits), LMC_TEST(test_deep_damage),
-    };
     ctx = must_create_ctx();
     set_count = kernel_sets(sets);
     deep_memory = deep_open(FILE_MAX, FILE_MAX);
     target = guarded_open(FILE_MAX);
     read_vectors();
-    const int result = lmc_test_table_main("golden", tests, sizeof tests / sizeof tests[0],
-                                           VECTORS "/corrupt/EXPECT.tsv", 400, test_corrupt, argc, argv);
+    const int result =
+        lmc_test_table_main("golden", VECTORS "/corrupt/EXPECT.tsv", 400, test_corrupt, argc, argv);
     free_vectors();
     guarded_close(&target);
     deep_close(deep_memory);

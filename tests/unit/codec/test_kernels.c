@@ -204,54 +204,44 @@ static int layers_case(const lmc_kernels *k, const test_layer *t, size_t n, plac
     return good & release_all();
 }
 
-static void test_layers_match_scalar(void)
+LMC_SETS_TEST(test_layers_match_scalar)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (unsigned c = 0; k && c < 21 * 4; c++) {
-            unsigned first = 1 + c / 4, last = 1; /* the (c/4)-th pair first <= last */
-            while (first > last)
-                first -= last++;
-            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n)) {
-                const test_layer t = random_layer(first, last, c & 1, c >> 1 & 1);
-                if (t.coded_count > 0)
-                    bad += !layers_case(k, &t, n, (placement)random_below(3));
-            }
+    for (unsigned c = 0; c < 21 * 4; c++) {
+        unsigned first = 1 + c / 4, last = 1; /* the (c/4)-th pair first <= last */
+        while (first > last)
+            first -= last++;
+        for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n)) {
+            const test_layer t = random_layer(first, last, c & 1, c >> 1 & 1);
+            if (t.coded_count > 0)
+                CU_ASSERT(layers_case(k, &t, n, (placement)random_below(3)));
         }
-        CU_ASSERT_EQUAL(bad, 0);
     }
 }
 
 /* Codes that two symbols share: symbols that never occur may have any. */
-static void test_short_layers_with_dead_symbols(void)
+LMC_SETS_TEST(test_short_layers_with_dead_symbols)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        for (unsigned nbits = 1; k && nbits <= 2; nbits++) {
-            test_layer t = random_layer(nbits, nbits, 0, 0);
-            lmc_layer *const layer = &t.layer;
-            t.coded_count--;
-            layer->has_continuation = 1;
-            layer->continuation = nbits == 1 ? 32 : 48;
-            layer->code[(uint8_t)(t.coded[0] + 1)] = layer->code[t.coded[0]];
-            uint8_t *const symbols = take(padded(500), AT_END);
-            for (unsigned i = 0; i < 500; i++)
-                do
-                    symbols[i] = (uint8_t)random_u64();
-                while (layer->code[symbols[i]] != layer->continuation);
-            for (unsigned i = 0; i < 500; i += 1 + random_below(4))
-                symbols[i] = t.coded[random_below(t.coded_count)];
-            planes expected, got;
-            take_planes(&expected, layer, 500, NULL, AT_START);
-            take_planes(&got, layer, 500, NULL, AT_START);
-            encode(&lmc_kernels_scalar, layer, symbols, 500, &expected);
-            encode(k, layer, symbols, 500, &got);
-            CU_ASSERT(same_planes(layer, 500, &expected, &got));
-            CU_ASSERT(release_all());
-        }
+    for (unsigned nbits = 1; nbits <= 2; nbits++) {
+        test_layer t = random_layer(nbits, nbits, 0, 0);
+        lmc_layer *const layer = &t.layer;
+        t.coded_count--;
+        layer->has_continuation = 1;
+        layer->continuation = nbits == 1 ? 32 : 48;
+        layer->code[(uint8_t)(t.coded[0] + 1)] = layer->code[t.coded[0]];
+        uint8_t *const symbols = take(padded(500), AT_END);
+        for (unsigned i = 0; i < 500; i++)
+            do
+                symbols[i] = (uint8_t)random_u64();
+            while (layer->code[symbols[i]] != layer->continuation);
+        for (unsigned i = 0; i < 500; i += 1 + random_below(4))
+            symbols[i] = t.coded[random_below(t.coded_count)];
+        planes expected, got;
+        take_planes(&expected, layer, 500, NULL, AT_START);
+        take_planes(&got, layer, 500, NULL, AT_START);
+        encode(&lmc_kernels_scalar, layer, symbols, 500, &expected);
+        encode(k, layer, symbols, 500, &got);
+        CU_ASSERT(same_planes(layer, 500, &expected, &got));
+        CU_ASSERT(release_all());
     }
 }
 
@@ -282,21 +272,15 @@ static int hostile_case(const lmc_kernels *k, const test_layer *t, size_t n, pla
     return good & release_all();
 }
 
-static void test_layers_decode_hostile_planes(void)
+LMC_SETS_TEST(test_layers_decode_hostile_planes)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (unsigned i = 0; k && i < 3000; i++) {
-            const unsigned last = 1 + random_below(6);
-            test_layer t = random_layer(1 + random_below(last), last, (int)random_below(2), 0);
-            if (random_below(2))
-                random_fill(t.layer.symbol, sizeof t.layer.symbol);
-            const size_t n = random_below(3) ? LMC_STRIP_VALUES : random_below(LMC_STRIP_VALUES);
-            bad += !hostile_case(k, &t, n, random_below(2) ? AT_END : AT_START);
-        }
-        CU_ASSERT_EQUAL(bad, 0);
+    for (unsigned i = 0; i < 3000; i++) {
+        const unsigned last = 1 + random_below(6);
+        test_layer t = random_layer(1 + random_below(last), last, (int)random_below(2), 0);
+        if (random_below(2))
+            random_fill(t.layer.symbol, sizeof t.layer.symbol);
+        const size_t n = random_below(3) ? LMC_STRIP_VALUES : random_below(LMC_STRIP_VALUES);
+        CU_ASSERT(hostile_case(k, &t, n, random_below(2) ? AT_END : AT_START));
     }
 }
 
@@ -387,25 +371,19 @@ static int split_case(const lmc_kernels *k, unsigned width, const lmc_split *spl
     return good & release_all();
 }
 
-static void test_split_and_join_match_scalar(void)
+LMC_SETS_TEST(test_split_and_join_match_scalar)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (unsigned c = 0; k && c < 4 * 5 * 2; c++) {
-            const unsigned width = c & 3;
-            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n)) {
-                lmc_split split;
-                split.rotation = (uint8_t)(c >> 2 & 1);
-                split.low_nbits = (uint8_t)(c / 8 + (width == 0 ? 0 : LMC_FMT_LOW_NBITS_MIN_WIDE));
-                split.offset = (uint16_t)(random_u64() & (width == 0 ? 0xff : 0xffff));
-                split.window_start =
-                    (uint16_t)(random_u64() & ((1u << ((width == 0 ? 8 : 16) - split.low_nbits)) - 1));
-                bad += !split_case(k, width, &split, n, (placement)random_below(3));
-            }
+    for (unsigned c = 0; c < 4 * 5 * 2; c++) {
+        const unsigned width = c & 3;
+        for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n)) {
+            lmc_split split;
+            split.rotation = (uint8_t)(c >> 2 & 1);
+            split.low_nbits = (uint8_t)(c / 8 + (width == 0 ? 0 : LMC_FMT_LOW_NBITS_MIN_WIDE));
+            split.offset = (uint16_t)(random_u64() & (width == 0 ? 0xff : 0xffff));
+            split.window_start =
+                (uint16_t)(random_u64() & ((1u << ((width == 0 ? 8 : 16) - split.low_nbits)) - 1));
+            CU_ASSERT(split_case(k, width, &split, n, (placement)random_below(3)));
         }
-        CU_ASSERT_EQUAL(bad, 0);
     }
 }
 
@@ -451,39 +429,27 @@ static int mask_case(const lmc_kernels *k, unsigned width, unsigned kept_in_8, s
     return good & release_all();
 }
 
-static void test_masks(void)
+LMC_SETS_TEST(test_masks)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (unsigned c = 0; k && c < 4 * 5; c++)
-            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
-                bad += !mask_case(k, c & 3, c / 4 * 2, n, (placement)random_below(3));
-        CU_ASSERT_EQUAL(bad, 0);
-    }
+    for (unsigned c = 0; c < 4 * 5; c++)
+        for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
+            CU_ASSERT(mask_case(k, c & 3, c / 4 * 2, n, (placement)random_below(3)));
 }
 
 /* ---- copy, hash, choice ---- */
 
-static void test_copy_past_cache_is_a_copy(void)
+LMC_SETS_TEST(test_copy_past_cache_is_a_copy)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (size_t n = 0; k && n <= SIZE_MAX_TRIED; n = next_size(n))
-            for (unsigned place = AT_END; place <= AT_ODD_PLACE; place++) {
-                uint8_t *const src = take(n, (placement)place);
-                uint8_t *const dst = take(n, (placement)random_below(3));
-                random_fill(src, n);
-                k->copy_past_cache(dst, src, n);
-                k->end_past_cache();
-                bad += memcmp(src, dst, n) != 0;
-                bad += !release_all();
-            }
-        CU_ASSERT_EQUAL(bad, 0);
-    }
+    for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
+        for (unsigned place = AT_END; place <= AT_ODD_PLACE; place++) {
+            uint8_t *const src = take(n, (placement)place);
+            uint8_t *const dst = take(n, (placement)random_below(3));
+            random_fill(src, n);
+            k->copy_past_cache(dst, src, n);
+            k->end_past_cache();
+            CU_ASSERT_EQUAL(memcmp(src, dst, n), 0);
+            CU_ASSERT(release_all());
+        }
 }
 
 static uint64_t hash_in_pieces(const lmc_kernels *k, const uint8_t *p, size_t nbytes)
@@ -498,26 +464,21 @@ static uint64_t hash_in_pieces(const lmc_kernels *k, const uint8_t *p, size_t nb
     return k->hash_end(state);
 }
 
-static void test_hash_is_xxh3(void)
+LMC_SETS_TEST(test_hash_is_xxh3)
 {
     static uint8_t data[131072 + 7];
     random_fill(data, sizeof data);
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (size_t i = 0; k && i <= 2 * 1001; i++) {
-            const size_t nbytes = i < 2 * 1001 ? i / 2 : 131072;
-            const uint64_t seed = i % 2 ? random_u64() : 0;
-            const uint8_t *const p = data + random_below(8);
-            bad += k->hash(p, nbytes, seed) != XXH3_64bits_withSeed(p, nbytes, seed);
-            bad += seed == 0 && k->hash(p, nbytes, 0) != XXH3_64bits(p, nbytes);
-            bad += hash_in_pieces(k, p, nbytes) != XXH3_64bits(p, nbytes);
-        }
-        CU_ASSERT_EQUAL(bad, 0);
+    for (size_t i = 0; i <= 2 * 1001; i++) {
+        const size_t nbytes = i < 2 * 1001 ? i / 2 : 131072;
+        const uint64_t seed = i % 2 ? random_u64() : 0;
+        const uint8_t *const p = data + random_below(8);
+        CU_ASSERT_EQUAL(k->hash(p, nbytes, seed), XXH3_64bits_withSeed(p, nbytes, seed));
+        CU_ASSERT(seed != 0 || k->hash(p, nbytes, 0) == XXH3_64bits(p, nbytes));
+        CU_ASSERT_EQUAL(hash_in_pieces(k, p, nbytes), XXH3_64bits(p, nbytes));
     }
 }
 
-static void test_sets_are_found_by_name(void)
+LMC_TEST(test_sets_are_found_by_name)
 {
     CU_ASSERT_PTR_EQUAL(lmc_kernels_find("scalar"), &lmc_kernels_scalar);
     CU_ASSERT_PTR_NULL(lmc_kernels_find(""));
@@ -530,13 +491,4 @@ static void test_sets_are_found_by_name(void)
         CU_ASSERT_STRING_EQUAL(in_use->name, wanted);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_sets_are_found_by_name),         LMC_TEST(test_layers_match_scalar),
-        LMC_TEST(test_short_layers_with_dead_symbols), LMC_TEST(test_layers_decode_hostile_planes),
-        LMC_TEST(test_split_and_join_match_scalar),    LMC_TEST(test_masks),
-        LMC_TEST(test_copy_past_cache_is_a_copy),      LMC_TEST(test_hash_is_xxh3),
-    };
-    return LMC_TEST_MAIN("kernels", tests, argc, argv);
-}
+LMC_TEST_MAIN("kernels")

@@ -89,25 +89,19 @@ static int delta_case(const lmc_kernels *k, const lmc_delta *delta, unsigned wid
     return good & release_all();
 }
 
-static void test_deltas_match_scalar(void)
+LMC_SETS_TEST(test_deltas_match_scalar)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (unsigned c = 0; k && c < 4 * 3 * 8; c++) {
-            const unsigned width = c & 3, low_nbytes = c / 12;
-            for (size_t n = 0; low_nbytes < 1u << width && n <= SIZE_MAX_TRIED; n = next_size(n)) {
-                const lmc_delta delta = random_delta(width, c / 4 % 3, low_nbytes, 1 + (unsigned)n % 16);
-                bad += !delta_case(k, &delta, width, n, (placement)random_below(3));
-            }
+    for (unsigned c = 0; c < 4 * 3 * 8; c++) {
+        const unsigned width = c & 3, low_nbytes = c / 12;
+        for (size_t n = 0; low_nbytes < 1u << width && n <= SIZE_MAX_TRIED; n = next_size(n)) {
+            const lmc_delta delta = random_delta(width, c / 4 % 3, low_nbytes, 1 + (unsigned)n % 16);
+            CU_ASSERT(delta_case(k, &delta, width, n, (placement)random_below(3)));
         }
-        CU_ASSERT_EQUAL(bad, 0);
     }
 }
 
 /* A class that splits, joins and lists agree on, for every one of its bits. */
-static void test_classes_are_those_of_the_keys(void)
+LMC_TEST(test_classes_are_those_of_the_keys)
 {
     for (unsigned i = 0; i < 2000; i++) {
         const unsigned width = random_below(4), nbytes = 1u << width;
@@ -194,17 +188,11 @@ static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, plac
     return good & release_all();
 }
 
-static void test_lists_keep_order(void)
+LMC_SETS_TEST(test_lists_keep_order)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (unsigned classes = 1; k && classes <= LMC_FMT_CLASS_COUNT_MAX; classes++)
-            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
-                bad += !lists_case(k, classes, n, random_below(2) ? AT_END : AT_START);
-        CU_ASSERT_EQUAL(bad, 0);
-    }
+    for (unsigned classes = 1; classes <= LMC_FMT_CLASS_COUNT_MAX; classes++)
+        for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
+            CU_ASSERT(lists_case(k, classes, n, random_below(2) ? AT_END : AT_START));
 }
 
 static int sign_changes_case(const lmc_kernels *k, size_t n, unsigned sign_change_share, placement place)
@@ -225,17 +213,11 @@ static int sign_changes_case(const lmc_kernels *k, size_t n, unsigned sign_chang
     return good & release_all();
 }
 
-static void test_sign_changes_go_and_come_back(void)
+LMC_SETS_TEST(test_sign_changes_go_and_come_back)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (size_t n = 0; k && n <= SIZE_MAX_TRIED; n = next_size(n))
-            for (unsigned share = 0; share <= 100; share += 25)
-                bad += !sign_changes_case(k, n, share == 25 ? 1 : share, random_below(2) ? AT_END : AT_START);
-        CU_ASSERT_EQUAL(bad, 0);
-    }
+    for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
+        for (unsigned share = 0; share <= 100; share += 25)
+            CU_ASSERT(sign_changes_case(k, n, share == 25 ? 1 : share, random_below(2) ? AT_END : AT_START));
 }
 
 /* ---- changes ---- */
@@ -338,20 +320,14 @@ static int changes_case(const lmc_kernels *k, unsigned class_count, size_t n, un
     return good & (at == count) & release_all();
 }
 
-static void test_changes_are_numbered_and_found(void)
+LMC_SETS_TEST(test_changes_are_numbered_and_found)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (size_t n = 0; k && n <= SIZE_MAX_TRIED; n = next_size(n)) {
-            for (unsigned width = 0; width < 4; width++)
-                bad += !find_changed_case(k, width, n, (placement)random_below(3));
-            for (unsigned classes = 1; classes <= LMC_FMT_CLASS_COUNT_MAX; classes++)
-                bad += !changes_case(k, classes, n, classes % 4 == 0 ? 100 : random_below(12),
-                                     random_below(2) ? AT_END : AT_START);
-        }
-        CU_ASSERT_EQUAL(bad, 0);
+    for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n)) {
+        for (unsigned width = 0; width < 4; width++)
+            CU_ASSERT(find_changed_case(k, width, n, (placement)random_below(3)));
+        for (unsigned classes = 1; classes <= LMC_FMT_CLASS_COUNT_MAX; classes++)
+            CU_ASSERT(changes_case(k, classes, n, classes % 4 == 0 ? 100 : random_below(12),
+                                   random_below(2) ? AT_END : AT_START));
     }
 }
 
@@ -390,29 +366,12 @@ static int gaps_case(const lmc_kernels *k, size_t n, unsigned share, int inverte
     return good & release_all();
 }
 
-static void test_gaps_match_scalar(void)
+LMC_SETS_TEST(test_gaps_match_scalar)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (size_t n = 1; k && n <= SIZE_MAX_TRIED; n = next_size(n))
-            for (unsigned share = 0; share <= 100; share += 20)
-                bad += !gaps_case(k, n, share == 20 ? 2 : share, random_below(2),
-                                  random_below(2) ? AT_END : AT_START);
-        CU_ASSERT_EQUAL(bad, 0);
-    }
+    for (size_t n = 1; n <= SIZE_MAX_TRIED; n = next_size(n))
+        for (unsigned share = 0; share <= 100; share += 20)
+            CU_ASSERT(gaps_case(k, n, share == 20 ? 2 : share, random_below(2),
+                                random_below(2) ? AT_END : AT_START));
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_deltas_match_scalar),
-        LMC_TEST(test_classes_are_those_of_the_keys),
-        LMC_TEST(test_lists_keep_order),
-        LMC_TEST(test_sign_changes_go_and_come_back),
-        LMC_TEST(test_changes_are_numbered_and_found),
-        LMC_TEST(test_gaps_match_scalar),
-    };
-    return LMC_TEST_MAIN("kernels of deltas", tests, argc, argv);
-}
+LMC_TEST_MAIN("kernels of deltas")

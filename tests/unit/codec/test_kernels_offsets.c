@@ -46,17 +46,11 @@ static int high_parts_case(const lmc_kernels *k, unsigned width, unsigned rotati
     return good & release_all();
 }
 
-static void test_high_parts(void)
+LMC_SETS_TEST(test_high_parts)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (unsigned c = 0; k && c < 4 * 2; c++)
-            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
-                bad += !high_parts_case(k, c & 3, c >> 2, n);
-        CU_ASSERT_EQUAL(bad, 0);
-    }
+    for (unsigned c = 0; c < 4 * 2; c++)
+        for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
+            CU_ASSERT(high_parts_case(k, c & 3, c >> 2, n));
 }
 
 /* ---- clipped magnitudes ---- */
@@ -97,34 +91,23 @@ static int clipped_case(const lmc_kernels *k, size_t n)
     return good & release_all();
 }
 
-static void test_clipped_magnitudes(void)
+LMC_SETS_TEST(test_clipped_magnitudes)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (unsigned turn = 0; k && turn < 6; turn++)
-            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
-                bad += !clipped_case(k, n);
-        CU_ASSERT_EQUAL(bad, 0);
-    }
+    for (unsigned turn = 0; turn < 6; turn++)
+        for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
+            CU_ASSERT(clipped_case(k, n));
 }
 
 /* The largest sum that there can be. */
-static void test_large_sums(void)
+LMC_SETS_TEST(test_large_sums)
 {
     static uint16_t high[65536], shift[65536];
     const lmc_clip clip = {0x7fff, 100}, all = {0xffff, 0xffff};
     memset(high, 0xff, sizeof high);
     memset(shift, 0, sizeof shift);
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        if (!k)
-            continue;
-        CU_ASSERT_EQUAL(k->sum_clipped(&clip, high, NULL, 65536), 0x7fffu * 65536u);
-        CU_ASSERT_EQUAL(k->sum_clipped(&all, high, NULL, 65536), 0xffffu * 65536u);
-        CU_ASSERT_EQUAL(k->sum_clipped(&all, high, shift, 65536), 0xffffu * 65536u);
-    }
+    CU_ASSERT_EQUAL(k->sum_clipped(&clip, high, NULL, 65536), 0x7fffu * 65536u);
+    CU_ASSERT_EQUAL(k->sum_clipped(&all, high, NULL, 65536), 0xffffu * 65536u);
+    CU_ASSERT_EQUAL(k->sum_clipped(&all, high, shift, 65536), 0xffffu * 65536u);
 }
 
 /* ---- sums of offsets ---- */
@@ -142,26 +125,11 @@ static int add_shifts_case(const lmc_kernels *k, size_t n)
     return good & release_all();
 }
 
-static void test_sums_of_offsets(void)
+LMC_SETS_TEST(test_sums_of_offsets)
 {
-    map_regions();
-    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
-        const lmc_kernels *const k = set_number(set);
-        unsigned bad = 0;
-        for (unsigned turn = 0; k && turn < 9; turn++)
-            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
-                bad += !add_shifts_case(k, n);
-        CU_ASSERT_EQUAL(bad, 0);
-    }
+    for (unsigned turn = 0; turn < 9; turn++)
+        for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
+            CU_ASSERT(add_shifts_case(k, n));
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_high_parts),
-        LMC_TEST(test_clipped_magnitudes),
-        LMC_TEST(test_large_sums),
-        LMC_TEST(test_sums_of_offsets),
-    };
-    return LMC_TEST_MAIN("kernels_offsets", tests, argc, argv);
-}
+LMC_TEST_MAIN("kernels_offsets")

@@ -133,7 +133,7 @@ static lmc_status call_twice(lmc_ctx *ctx, unsigned thread_count)
 }
 
 /* What threads of the first call have left in the context does not stand in the way of the second. */
-static void test_later_calls(void)
+LMC_TEST(test_later_calls)
 {
     size_t one = 0, unused;
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
@@ -156,7 +156,7 @@ static void check_calls(lmc_frame_mode mode)
     lmc_ctx_free(ctx);
 }
 
-static void test_coded(void)
+LMC_TEST(test_coded)
 {
     params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     base = NULL;
@@ -181,23 +181,14 @@ static void check_delta(lmc_base_form form)
     check_calls(LMC_FRAME_DELTA);
 }
 
-static void test_delta(void)
+LMC_TEST(test_delta)
 {
     check_delta(LMC_BASE_PLAIN);
 }
 
-static void test_rounded(void)
+LMC_TEST(test_rounded)
 {
     check_delta(LMC_BASE_BF16_OF_F32);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_coded),
-        LMC_TEST(test_delta),
-        LMC_TEST(test_rounded),
-        LMC_TEST(test_later_calls),
-    };
-    return LMC_TEST_MAIN("low_memory", tests, argc, argv);
-}
+LMC_TEST_MAIN("low_memory")

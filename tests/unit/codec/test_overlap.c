@@ -172,7 +172,7 @@ static void check(call function, size_t read_nbytes, size_t written_nbytes)
         CU_ASSERT_EQUAL(function(room + not_meeting[i]), LMC_OK);
 }
 
-static void test_whole_frames(void)
+LMC_TEST(test_whole_frames)
 {
     size_t bound;
     CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, CONTENT_NBYTES, &bound), LMC_OK);
@@ -184,7 +184,7 @@ static void test_whole_frames(void)
     check(range_base, CONTENT_NBYTES, 1000);
 }
 
-static void test_blocks(void)
+LMC_TEST(test_blocks)
 {
     lmc_block_entry entry;
     memcpy(&entry.stored_nbytes, frame.bytes + frame.nbytes - info.tail_nbytes, 4);
@@ -195,7 +195,7 @@ static void test_blocks(void)
 }
 
 /* The base may be the content; no bytes are nowhere; and a frame without a base looks at none. */
-static void test_no_overlap(void)
+LMC_TEST(test_no_overlap)
 {
     size_t n = 0;
     CU_ASSERT_EQUAL(lmc_encode_delta(ctx, &params, content, CONTENT_NBYTES, content, CONTENT_NBYTES, apart,
@@ -209,16 +209,4 @@ static void test_no_overlap(void)
                     LMC_OK);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_whole_frames),
-        LMC_TEST(test_blocks),
-        LMC_TEST(test_no_overlap),
-    };
-    open_all();
-    const int result = LMC_TEST_MAIN("overlap", tests, argc, argv);
-    frame_free(&frame);
-    lmc_ctx_free(ctx);
-    return result;
-}
+LMC_TEST_MAIN_WITH("overlap", open_all(), (frame_free(&frame), lmc_ctx_free(ctx)))

@@ -93,7 +93,7 @@ static void fill_dominated(const lmc_table *table, size_t n, size_t every)
 
 /* ---- byte planes ---- */
 
-static void test_constant(void)
+LMC_TEST(test_constant)
 {
     lmc_code_shape shape;
     lmc_table table;
@@ -106,7 +106,7 @@ static void test_constant(void)
     }
 }
 
-static void test_noise_is_stored(void)
+LMC_TEST(test_noise_is_stored)
 {
     for (size_t n = 2; n < 5000; n = n * 3 / 2 + 1) {
         random_fill(plane, n);
@@ -115,7 +115,7 @@ static void test_noise_is_stored(void)
     }
 }
 
-static void test_coded(void)
+LMC_TEST(test_coded)
 {
     for (unsigned i = 0; i < 200; i++) {
         const size_t n = i < 20 ? i + 1 : 1 + random_below(i % 10 ? 1000 : N_MAX);
@@ -129,7 +129,7 @@ static void test_coded(void)
 }
 
 /* Few exceptions to one value, with all tables, also such as cannot code an exception at all. */
-static void test_gaps(void)
+LMC_TEST(test_gaps)
 {
     unsigned gaps = 0;
     for (unsigned i = 0; i < 600; i++) {
@@ -145,7 +145,7 @@ static void test_gaps(void)
 }
 
 /* A table without literals cannot code symbols that the sample did not show: the plane must take another mode. */
-static void test_symbol_without_a_code(void)
+LMC_TEST(test_symbol_without_a_code)
 {
     lmc_code_shape shape = {.layer_count = 2, .first_nbits = {1, 2}, .last_nbits = {1, 2}};
     lmc_table table;
@@ -166,7 +166,7 @@ static void test_symbol_without_a_code(void)
 }
 
 /* Too little room: the answer is 0, and nothing is written beyond it. */
-static void test_capacity(void)
+LMC_TEST(test_capacity)
 {
     for (unsigned i = 0; i < 200; i++) {
         const size_t n = 1 + random_below(400);
@@ -221,7 +221,7 @@ static void check_packed(size_t n, unsigned nbits, unsigned wanted_mode)
 }
 
 /* Constant planes, and such as differ from that in one value. */
-static void test_packed(void)
+LMC_TEST(test_packed)
 {
     for (unsigned nbits = 1; nbits < 8; nbits++) {
         for (size_t n = 1; n < 100; n++) {
@@ -273,7 +273,7 @@ static const struct rule {
     {"mode 255", LMC_ERR_UNSUPPORTED, 255, 8, 3, 3, {1, 2, 3}},
 };
 
-static void test_rules(void)
+LMC_TEST(test_rules)
 {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const struct rule *const r = &rules[i];
@@ -288,20 +288,4 @@ static void test_rules(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_constant),
-        LMC_TEST(test_noise_is_stored),
-        LMC_TEST(test_coded),
-        LMC_TEST(test_gaps),
-        LMC_TEST(test_symbol_without_a_code),
-        LMC_TEST(test_capacity),
-        LMC_TEST(test_packed),
-        LMC_TEST(test_rules),
-    };
-    open_memory();
-    const int result = LMC_TEST_MAIN("plane", tests, argc, argv);
-    close_memory();
-    return result;
-}
+LMC_TEST_MAIN_WITH("plane", open_memory(), close_memory())

@@ -170,14 +170,14 @@ static void check_plan(lmc_level level, int has_base)
     lmc_ctx_free(ctx);
 }
 
-static void test_reads(void)
+LMC_TEST(test_reads)
 {
     check_plan(LMC_LEVEL_DEFAULT, 0);
     check_plan(LMC_LEVEL_FAST, 0);
     check_plan(LMC_LEVEL_DEFAULT, 1);
 }
 
-static void test_reads_of_all(void)
+LMC_TEST(test_reads_of_all)
 {
     check_plan(LMC_LEVEL_MAX, 0);
     check_plan(LMC_LEVEL_MAX, 1);
@@ -190,7 +190,7 @@ static lmc_status read_and_fail(void *user, uint64_t offset, void *dst, size_t n
     return lmc_ctx_set_thread_count(user, 3);
 }
 
-static void test_failing_read(void)
+LMC_TEST(test_failing_read)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 0);
     lmc_ctx *const ctx = must_create_ctx();
@@ -204,7 +204,7 @@ static void test_failing_read(void)
     lmc_ctx_free(ctx);
 }
 
-static void test_allocators(void)
+LMC_TEST(test_allocators)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     reentry r = {NULL, 0, 0, 0};
@@ -228,16 +228,4 @@ static void test_allocators(void)
     lmc_ctx_free(ctx);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_reads),
-        LMC_TEST(test_reads_of_all),
-        LMC_TEST(test_failing_read),
-        LMC_TEST(test_allocators),
-    };
-    open_all();
-    const int result = LMC_TEST_MAIN("reentry", tests, argc, argv);
-    close_all();
-    return result;
-}
+LMC_TEST_MAIN_WITH("reentry", open_all(), close_all())

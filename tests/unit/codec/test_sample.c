@@ -65,7 +65,7 @@ static void check_counts(size_t n, unsigned element_nbytes)
         CU_ASSERT_EQUAL(memcmp(sample->lower[j], low[j + 1], sizeof low[0]), 0);
 }
 
-static void test_counts(void)
+LMC_TEST(test_counts)
 {
     static const size_t sizes[] = {1, 2, 3, 7, 8, 9, 511, 512, 513, 1500, 2047, 5000, 16384, 65535, 65536};
     for (unsigned element_nbytes = 1; element_nbytes <= 8; element_nbytes *= 2)
@@ -90,7 +90,7 @@ static void test_counts(void)
 }
 
 /* Signs stay where they are if the lowest byte of wide elements never changes, as in bf16 values kept as f32. */
-static void test_signs_and_calm_bytes(void)
+LMC_TEST(test_signs_and_calm_bytes)
 {
     const size_t n = 5000;
     for (unsigned element_nbytes = 2; element_nbytes <= 8; element_nbytes *= 2) {
@@ -106,7 +106,7 @@ static void test_signs_and_calm_bytes(void)
 }
 
 /* Any resolution; a sign that stays is a bit more where there is room for it. */
-static void test_resolutions(void)
+LMC_TEST(test_resolutions)
 {
     for (unsigned element_nbytes = 2; element_nbytes <= 8; element_nbytes *= 2) {
         for (high_nbits = 8; high_nbits <= LMC_SAMPLE_HIGH_NBITS_MAX; high_nbits++) {
@@ -124,7 +124,7 @@ static void test_resolutions(void)
 }
 
 /* What fills the end is the mask, if it is frequent enough and there are not zeros enough. */
-static void test_fill_at_the_end(void)
+LMC_TEST(test_fill_at_the_end)
 {
     const size_t n = 16000;
     for (unsigned element_nbytes = 2; element_nbytes <= 8; element_nbytes *= 2) {
@@ -148,7 +148,7 @@ static void test_fill_at_the_end(void)
 }
 
 /* More values than the buffer holds: all of them when asked for. */
-static void test_all_values(void)
+LMC_TEST(test_all_values)
 {
     for (unsigned element_nbytes = 1; element_nbytes <= 8; element_nbytes *= 2) {
         fill_values(N_MAX, element_nbytes, 10, 1);
@@ -169,7 +169,7 @@ static uint64_t counted_high(void)
 }
 
 /* A sample is a share of a large tensor, within bounds, from one end to the other. */
-static void test_sample_size(void)
+LMC_TEST(test_sample_size)
 {
     static const size_t sizes[] = {LMC_SAMPLE_VALUES_MIN + 1, 20001, 65537,
                                    LMC_SAMPLE_SHARE * LMC_SAMPLE_VALUES_MIN, N_MAX};
@@ -192,7 +192,7 @@ static void test_sample_size(void)
 }
 
 /* Random bytes are noise; not so if one value makes up a fifth of a plane, or if only half the values occur. */
-static void test_noise(void)
+LMC_TEST(test_noise)
 {
     static const size_t sizes[] = {8192, 16384, 40000, 65536, N_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -214,19 +214,7 @@ static void test_noise(void)
     CU_ASSERT(!sample->is_low_noise);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_counts),          LMC_TEST(test_resolutions), LMC_TEST(test_signs_and_calm_bytes),
-        LMC_TEST(test_fill_at_the_end), LMC_TEST(test_all_values),  LMC_TEST(test_sample_size),
-        LMC_TEST(test_noise),
-    };
-    sample = must_malloc(sizeof *sample);
-    values = must_malloc(N_MAX * 8);
-    buffer = must_malloc(LMC_SAMPLE_BUFFER_NBYTES);
-    const int status = LMC_TEST_MAIN("sample", tests, argc, argv);
-    free(sample);
-    free(values);
-    free(buffer);
-    return status;
-}
+LMC_TEST_MAIN_WITH("sample",
+                   (sample = must_malloc(sizeof *sample), values = must_malloc(N_MAX * 8),
+                    buffer = must_malloc(LMC_SAMPLE_BUFFER_NBYTES)),
+                   (free(sample), free(values), free(buffer)))

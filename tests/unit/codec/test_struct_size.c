@@ -27,7 +27,7 @@ static lmc_status encode_with(const lmc_params *params, size_t struct_size, lmc_
     return status;
 }
 
-static void test_params_of_an_older_program(void)
+LMC_TEST(test_params_of_an_older_program)
 {
     lmc_params params;
     lmc_params_init(&params);
@@ -47,7 +47,7 @@ static void test_params_of_an_older_program(void)
     }
 }
 
-static void test_params_that_are_refused(void)
+LMC_TEST(test_params_that_are_refused)
 {
     lmc_params params;
     lmc_info info = LMC_INIT(lmc_info);
@@ -60,7 +60,7 @@ static void test_params_that_are_refused(void)
     CU_ASSERT_EQUAL(bound, 0);
 }
 
-static void test_init_of_an_older_program(void)
+LMC_TEST(test_init_of_an_older_program)
 {
     lmc_params params;
     memset(&params, 0xee, sizeof params);
@@ -94,7 +94,7 @@ static lmc_info info_of(size_t struct_size)
     return info;
 }
 
-static void test_infos_of_an_older_program(void)
+LMC_TEST(test_infos_of_an_older_program)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     lmc_ctx *const ctx = must_create_ctx();
@@ -126,7 +126,7 @@ static void test_infos_of_an_older_program(void)
     lmc_ctx_free(ctx);
 }
 
-static void test_diagnostics_of_an_older_program(void)
+LMC_TEST(test_diagnostics_of_an_older_program)
 {
     lmc_diag diag;
     lmc_info info = LMC_INIT(lmc_info);
@@ -142,7 +142,7 @@ static void test_diagnostics_of_an_older_program(void)
     lmc_ctx_free(ctx);
 }
 
-static void test_the_version_is_a_number(void)
+LMC_TEST(test_the_version_is_a_number)
 {
     unsigned major, minor, patch;
     CU_ASSERT_EQUAL(sscanf(lmc_version_text(), "%u.%u.%u", &major, &minor, &patch), 3);
@@ -150,16 +150,7 @@ static void test_the_version_is_a_number(void)
     CU_ASSERT_EQUAL(lmc_version_number(), LMC_VERSION_NUMBER);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_params_of_an_older_program),      LMC_TEST(test_params_that_are_refused),
-        LMC_TEST(test_init_of_an_older_program),        LMC_TEST(test_infos_of_an_older_program),
-        LMC_TEST(test_diagnostics_of_an_older_program), LMC_TEST(test_the_version_is_a_number),
-    };
-    data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
-    memory = guarded_open(4096);
-    const int status = LMC_TEST_MAIN("struct_size", tests, argc, argv);
-    guarded_close(&memory);
-    return status;
-}
+LMC_TEST_MAIN_WITH("struct_size",
+                   (data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS),
+                    memory = guarded_open(4096)),
+                   guarded_close(&memory))

@@ -171,14 +171,14 @@ static void check_round_trip(unsigned layers_max, size_t n)
 
 /* ---- tests ---- */
 
-static void test_small_planes(void)
+LMC_TEST(test_small_planes)
 {
     for (size_t n = 1; n <= 600; n++)
         for (unsigned layers_max = 1; layers_max <= 16; layers_max += 5)
             check_round_trip(layers_max, n);
 }
 
-static void test_planes_about_a_strip(void)
+LMC_TEST(test_planes_about_a_strip)
 {
     for (size_t n = 1; n <= 3; n++) {
         for (size_t d = 0; d < 5; d++)
@@ -190,7 +190,7 @@ static void test_planes_about_a_strip(void)
 }
 
 /* Counts become 3 bytes wide at 65536. */
-static void test_large_planes(void)
+LMC_TEST(test_large_planes)
 {
     static const size_t sizes[] = {65535, 65536, 65537, 69999, N_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
@@ -199,7 +199,7 @@ static void test_large_planes(void)
 }
 
 /* All symbols are literals, which all layers pass on. */
-static void test_all_literals(void)
+LMC_TEST(test_all_literals)
 {
     for (size_t n = 1; n < 5000; n = n * 2 + 1) {
         lmc_code_shape shape;
@@ -219,7 +219,7 @@ static void test_all_literals(void)
 }
 
 /* Less room than the plane takes: none is written beyond it, and the answer is 0. */
-static void test_capacity(void)
+LMC_TEST(test_capacity)
 {
     for (unsigned i = 0; i < 60; i++) {
         const size_t n = 1 + random_below(i % 2 ? 100 : 3000);
@@ -239,7 +239,7 @@ static void test_capacity(void)
     }
 }
 
-static void test_truncation(void)
+LMC_TEST(test_truncation)
 {
     for (unsigned i = 0; i < 60; i++) {
         const size_t n = 1 + random_below(i % 3 ? 100 : 3000);
@@ -301,7 +301,7 @@ static void check_damaged(const lmc_code_shape *shape, const lmc_table *table, s
     }
 }
 
-static void test_damage(void)
+LMC_TEST(test_damage)
 {
     for (unsigned i = 0; i < 6000; i++) {
         const size_t n = 1 + random_below(i % 8 ? 200 : 3000);
@@ -316,7 +316,7 @@ static void test_damage(void)
 }
 
 /* Counts up and down by one, to their largest value, and to 0. */
-static void test_damaged_counts(void)
+LMC_TEST(test_damaged_counts)
 {
     for (unsigned i = 0; i < 300; i++) {
         const size_t n = 1 + random_below(i % 8 ? 255 : 3000);
@@ -337,16 +337,4 @@ static void test_damaged_counts(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_small_planes), LMC_TEST(test_planes_about_a_strip),
-        LMC_TEST(test_large_planes), LMC_TEST(test_all_literals),
-        LMC_TEST(test_capacity),     LMC_TEST(test_truncation),
-        LMC_TEST(test_damage),       LMC_TEST(test_damaged_counts),
-    };
-    open_memory();
-    const int result = LMC_TEST_MAIN("symbols", tests, argc, argv);
-    close_memory();
-    return result;
-}
+LMC_TEST_MAIN_WITH("symbols", open_memory(), close_memory())

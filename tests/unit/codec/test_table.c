@@ -85,7 +85,7 @@ static void check_table(const lmc_code_shape *shape, const lmc_table *table)
     }
 }
 
-static void test_codes_are_canonical_and_complete(void)
+LMC_TEST(test_codes_are_canonical_and_complete)
 {
     lmc_table table;
     lmc_code_shape shape;
@@ -113,7 +113,7 @@ static int tables_are_equal(const lmc_table *a, const lmc_table *b)
            memcmp(a->layers, b->layers, a->layer_count * sizeof a->layers[0]) == 0;
 }
 
-static void test_round_trip(void)
+LMC_TEST(test_round_trip)
 {
     lmc_table built, found;
     lmc_code_shape shape;
@@ -134,7 +134,7 @@ static void test_round_trip(void)
 }
 
 /* 16 layers of the lengths 1 to 6 are 96 classes, over all 256 symbols. */
-static void test_largest_table(void)
+LMC_TEST(test_largest_table)
 {
     lmc_code_shape shape = {.layer_count = LMC_FMT_LAYER_COUNT_MAX};
     lmc_table built, found;
@@ -169,7 +169,7 @@ static lmc_status read_bytes(const guarded *g, const uint8_t *bytes, size_t nbyt
     return status;
 }
 
-static void test_truncation(void)
+LMC_TEST(test_truncation)
 {
     uint8_t bytes[LMC_TABLE_NBYTES_MAX];
     guarded g = guarded_open(sizeof bytes);
@@ -236,7 +236,7 @@ static size_t write_rule(const struct rule *rule, uint8_t bytes[64])
     return n + (nbits + 7) / 8;
 }
 
-static void test_rules(void)
+LMC_TEST(test_rules)
 {
     guarded g = guarded_open(64);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
@@ -251,7 +251,7 @@ static void test_rules(void)
 }
 
 /* Whatever is accepted is a complete code. */
-static void test_random_damage(void)
+LMC_TEST(test_random_damage)
 {
     uint8_t bytes[LMC_TABLE_NBYTES_MAX];
     unsigned accepted = 0;
@@ -278,15 +278,4 @@ static void test_random_damage(void)
     CU_ASSERT(accepted > 100);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_codes_are_canonical_and_complete),
-        LMC_TEST(test_round_trip),
-        LMC_TEST(test_largest_table),
-        LMC_TEST(test_truncation),
-        LMC_TEST(test_rules),
-        LMC_TEST(test_random_damage),
-    };
-    return LMC_TEST_MAIN("table", tests, argc, argv);
-}
+LMC_TEST_MAIN("table")

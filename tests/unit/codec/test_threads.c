@@ -83,7 +83,7 @@ static void *work_alone(void *argument)
     return wrong;
 }
 
-static void test_contexts_are_independent(void)
+LMC_TEST(test_contexts_are_independent)
 {
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
     run_threads(work_alone);
@@ -183,7 +183,7 @@ static void check_shared_objects(lmc_dtype dtype, data_kind kind)
     lmc_ctx_free(ctx);
 }
 
-static void test_shared_plan_and_frame(void)
+LMC_TEST(test_shared_plan_and_frame)
 {
     check_shared_objects(LMC_DTYPE_BF16, DATA_WEIGHTS);
     check_shared_objects(LMC_DTYPE_F32, DATA_HALF_ZEROS);
@@ -193,7 +193,7 @@ static void test_shared_plan_and_frame(void)
 /* ---- statuses do not depend on threads ---- */
 
 /* The failure of the first damaged block is what is reported, however many threads decode. */
-static void test_first_failure_wins(void)
+LMC_TEST(test_first_failure_wins)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     lmc_ctx *const ctx = must_create_ctx();
@@ -230,15 +230,4 @@ static void test_first_failure_wins(void)
     lmc_ctx_free(ctx);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_contexts_are_independent),
-        LMC_TEST(test_shared_plan_and_frame),
-        LMC_TEST(test_first_failure_wins),
-    };
-    content = must_malloc(CONTENT_NBYTES);
-    const int result = LMC_TEST_MAIN("threads", tests, argc, argv);
-    free(content);
-    return result;
-}
+LMC_TEST_MAIN_WITH("threads", content = must_malloc(CONTENT_NBYTES), free(content))

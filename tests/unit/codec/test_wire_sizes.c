@@ -61,19 +61,19 @@ static void check_index(lmc_frame_mode mode)
     lmc_ctx_free(ctx);
 }
 
-static void test_index_of_coded_frame(void)
+LMC_TEST(test_index_of_coded_frame)
 {
     check_index(LMC_FRAME_CODED);
 }
 
-static void test_index_of_delta_frame(void)
+LMC_TEST(test_index_of_delta_frame)
 {
     check_index(LMC_FRAME_DELTA);
 }
 
 /* ---- sizes ---- */
 
-static void test_sizes_as_an_allocator_takes_them(void)
+LMC_TEST(test_sizes_as_an_allocator_takes_them)
 {
     size_t nbytes = 7;
     CU_ASSERT_EQUAL(lmc_size_overflows(0, 24, &nbytes), 0);
@@ -89,7 +89,7 @@ static void test_sizes_as_an_allocator_takes_them(void)
 }
 
 /* A bound that no size_t holds is a limit, as lmc.h has it. */
-static void test_bound_of_the_largest_content(void)
+LMC_TEST(test_bound_of_the_largest_content)
 {
     const lmc_params params = frame_params(LMC_DTYPE_U8, LMC_LEVEL_DEFAULT, LMC_BLOCK_LOG2_MIN);
     size_t bound = 1;
@@ -100,13 +100,4 @@ static void test_bound_of_the_largest_content(void)
     CU_ASSERT(bound > SIZE_MAX / 4);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_index_of_coded_frame),
-        LMC_TEST(test_index_of_delta_frame),
-        LMC_TEST(test_sizes_as_an_allocator_takes_them),
-        LMC_TEST(test_bound_of_the_largest_content),
-    };
-    return LMC_TEST_MAIN("wire_sizes", tests, argc, argv);
-}
+LMC_TEST_MAIN("wire_sizes")

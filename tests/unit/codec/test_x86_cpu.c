@@ -52,17 +52,17 @@ static void check_bits(int (*has_set)(const lmc_x86_cpu *), const lmc_x86_cpu *l
     }
 }
 
-static void test_avx2_bits(void)
+LMC_TEST(test_avx2_bits)
 {
     check_bits(lmc_x86_cpu_has_avx2, &least_avx2);
 }
 
-static void test_avx512_bits(void)
+LMC_TEST(test_avx512_bits)
 {
     check_bits(lmc_x86_cpu_has_avx512, &least_avx512);
 }
 
-static void test_cpus(void)
+LMC_TEST(test_cpus)
 {
     const lmc_x86_cpu nothing = {0};
     lmc_x86_cpu cpu = least_avx512;
@@ -82,7 +82,7 @@ static void test_cpus(void)
 #define HYGON 0x6f677948, 0x6e65476e, 0x656e6975
 #define INTEL 0x756e6547, 0x49656e69, 0x6c65746e
 
-static void test_slow_pext(void)
+LMC_TEST(test_slow_pext)
 {
     static const struct {
         const char *name;
@@ -119,7 +119,7 @@ static void test_slow_pext(void)
 
 #if defined(__x86_64__)
 
-static void test_this_cpu(void)
+LMC_TEST(test_this_cpu)
 {
     const lmc_x86_cpu cpu = lmc_x86_cpu_read();
     __builtin_cpu_init();
@@ -137,7 +137,7 @@ static void test_this_cpu(void)
 }
 
 /* The family as the compiler's library sees it. */
-static void test_pext_of_this_cpu(void)
+LMC_TEST(test_pext_of_this_cpu)
 {
     const lmc_x86_cpu cpu = lmc_x86_cpu_read();
     __builtin_cpu_init();
@@ -148,7 +148,7 @@ static void test_pext_of_this_cpu(void)
 }
 
 /* Without LMC_KERNELS: the best set that is fast here. */
-static void test_choice(void)
+LMC_TEST(test_choice)
 {
     const lmc_x86_cpu cpu = lmc_x86_cpu_read();
     const char *best = "scalar";
@@ -162,20 +162,20 @@ static void test_choice(void)
 
 #else
 
-static void test_this_cpu(void)
+LMC_TEST(test_this_cpu)
 {
     const lmc_x86_cpu cpu = lmc_x86_cpu_read();
     CU_ASSERT(!lmc_x86_cpu_has_avx2(&cpu) && !lmc_kernels_find("avx2") && !lmc_kernels_find("avx512"));
     CU_ASSERT(!lmc_kernels_find("avx2-nopext"));
 }
 
-static void test_pext_of_this_cpu(void)
+LMC_TEST(test_pext_of_this_cpu)
 {
     const lmc_x86_cpu cpu = lmc_x86_cpu_read();
     CU_ASSERT(!lmc_x86_cpu_has_slow_pext(&cpu));
 }
 
-static void test_choice(void)
+LMC_TEST(test_choice)
 {
     if (!getenv("LMC_KERNELS"))
         CU_ASSERT(strncmp(lmc_kernels_get()->name, "avx", 3) != 0);
@@ -183,12 +183,4 @@ static void test_choice(void)
 
 #endif
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_avx2_bits), LMC_TEST(test_avx512_bits), LMC_TEST(test_cpus),
-        LMC_TEST(test_slow_pext), LMC_TEST(test_this_cpu),    LMC_TEST(test_pext_of_this_cpu),
-        LMC_TEST(test_choice),
-    };
-    return LMC_TEST_MAIN("x86_cpu", tests, argc, argv);
-}
+LMC_TEST_MAIN("x86_cpu")

@@ -16,7 +16,7 @@ static const unsigned no_user_values[3] = {0, 0, 0};
 
 /* ---- round trips ---- */
 
-static void test_every_form_and_small_size(void)
+LMC_TEST(test_every_form_and_small_size)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         unsigned values[8];
@@ -29,7 +29,7 @@ static void test_every_form_and_small_size(void)
 }
 
 /* The forms are what the document says: a head where bytes were moved, and the layout that belongs there. */
-static void test_every_form_is_used(void)
+LMC_TEST(test_every_form_is_used)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         unsigned values[8];
@@ -54,7 +54,7 @@ static void test_every_form_is_used(void)
 }
 
 /* Regrouping is worth it: the same numbers big-endian or shuffled take about what they take as they are. */
-static void test_regrouped_is_as_good_as_plain(void)
+LMC_TEST(test_regrouped_is_as_good_as_plain)
 {
     static const h5_case plain = {"", H5_FLOAT(4, 8, 0), H5_NO_PIPELINE};
     static const h5_case others[] = {{"", H5_FLOAT(4, 8, 1), H5_NO_PIPELINE},
@@ -75,7 +75,7 @@ static void test_regrouped_is_as_good_as_plain(void)
     }
 }
 
-static void test_every_column_width(void)
+LMC_TEST(test_every_column_width)
 {
     for (unsigned width = 2; width <= 256; width++) {
         const unsigned values[8] = {0, 0, 0, LMC_H5_MAGIC, width, LMC_H5_TYPE_COLUMNS | 6, 0, 0};
@@ -89,7 +89,7 @@ static void test_every_column_width(void)
     }
 }
 
-static void test_every_level_block_and_override(void)
+LMC_TEST(test_every_level_block_and_override)
 {
     static const unsigned kib[] = {0, 16, 64, 1024};
     static const unsigned overrides[] = {0, 1, 2, 4, 8};
@@ -106,7 +106,7 @@ static void test_every_level_block_and_override(void)
 }
 
 /* What is no content of the type that the values speak of. */
-static void test_any_content_under_any_values(void)
+LMC_TEST(test_any_content_under_any_values)
 {
     for (size_t i = 0; i < 400; i++) {
         const h5_case *const c = &h5_cases[random_below(H5_CASE_COUNT)];
@@ -121,7 +121,7 @@ static void test_any_content_under_any_values(void)
 }
 
 /* Noise of every size under every form: at most LMC_H5_OVERHEAD_MAX more (h5_encode checks). */
-static void test_overhead(void)
+LMC_TEST(test_overhead)
 {
     random_fill(chunk, CHUNK_MAX);
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
@@ -143,7 +143,7 @@ static int are_equal(const h5_stored *a, const h5_stored *b)
     return a->nbytes == b->nbytes && memcmp(a->bytes, b->bytes, a->nbytes) == 0;
 }
 
-static void test_bytes_do_not_depend_on_threads(void)
+LMC_TEST(test_bytes_do_not_depend_on_threads)
 {
     static const unsigned thread_counts[] = {1, 2, 3, 0};
     size_t bound;
@@ -176,7 +176,7 @@ static void test_bytes_do_not_depend_on_threads(void)
 
 /* ---- wrong use ---- */
 
-static void test_null_pointers(void)
+LMC_TEST(test_null_pointers)
 {
     static uint8_t dst[16384];
     uint8_t back[16];
@@ -205,7 +205,7 @@ static void test_null_pointers(void)
 }
 
 /* Where the chunk lies within the room that may be written, or the stored one within the chunk to be made. */
-static void test_overlapping_buffers(void)
+LMC_TEST(test_overlapping_buffers)
 {
     static uint8_t room[16384];
     size_t bound, nbytes = 7, stored_nbytes = 0;
@@ -236,7 +236,7 @@ static lmc_status code_chunks(void *user, uint64_t offset, void *dst, size_t nby
     return LMC_OK;
 }
 
-static void test_context_in_use(void)
+LMC_TEST(test_context_in_use)
 {
     lmc_params params;
     lmc_plan *plan = NULL;
@@ -245,7 +245,7 @@ static void test_context_in_use(void)
     lmc_plan_free(plan);
 }
 
-static void test_small_destinations(void)
+LMC_TEST(test_small_destinations)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         const size_t nbytes = 5001;
@@ -273,7 +273,7 @@ static void test_small_destinations(void)
 }
 
 /* Values of a file that the filter never sets, and of users who err. */
-static void test_wrong_values(void)
+LMC_TEST(test_wrong_values)
 {
     static const unsigned wrong[][8] = {
         {3, 0, 0, LMC_H5_MAGIC, 4, 0, 0, 0},
@@ -314,7 +314,7 @@ static void test_wrong_values(void)
     }
 }
 
-static void test_bounds(void)
+LMC_TEST(test_bounds)
 {
     size_t before = 0;
     for (unsigned shift = 0; shift < 48; shift++) {
@@ -348,7 +348,7 @@ static void *fail_in_a_thread(void *unused)
     return strdup(lmc_h5_last_error());
 }
 
-static void test_last_error_is_of_the_thread(void)
+LMC_TEST(test_last_error_is_of_the_thread)
 {
     const unsigned values[1] = {1234567};
     size_t nbytes;
@@ -387,7 +387,7 @@ static void *code_in_a_thread(void *user)
     return NULL;
 }
 
-static void test_many_threads(void)
+LMC_TEST(test_many_threads)
 {
     pthread_t threads[H5_CASE_COUNT];
     size_t numbers[H5_CASE_COUNT];
@@ -402,31 +402,5 @@ static void test_many_threads(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_every_form_and_small_size),
-        LMC_TEST(test_every_form_is_used),
-        LMC_TEST(test_regrouped_is_as_good_as_plain),
-        LMC_TEST(test_every_column_width),
-        LMC_TEST(test_every_level_block_and_override),
-        LMC_TEST(test_any_content_under_any_values),
-        LMC_TEST(test_overhead),
-        LMC_TEST(test_bytes_do_not_depend_on_threads),
-        LMC_TEST(test_null_pointers),
-        LMC_TEST(test_overlapping_buffers),
-        LMC_TEST(test_context_in_use),
-        LMC_TEST(test_small_destinations),
-        LMC_TEST(test_wrong_values),
-        LMC_TEST(test_bounds),
-        LMC_TEST(test_last_error_is_of_the_thread),
-        LMC_TEST(test_many_threads),
-    };
-    chunk = must_malloc(CHUNK_MAX);
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    const int status = LMC_TEST_MAIN("h5_chunk", tests, argc, argv);
-    lmc_ctx_free(ctx);
-    free(chunk);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_chunk", (chunk = must_malloc(CHUNK_MAX), ctx = must_create_ctx()),
+                   (lmc_ctx_free(ctx), free(chunk)))

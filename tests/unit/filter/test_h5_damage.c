@@ -29,7 +29,7 @@ static h5_stored encode_case(const h5_case *c)
 
 /* ---- damage ---- */
 
-static void test_every_truncation(void)
+LMC_TEST(test_every_truncation)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         h5_stored stored = encode_case(&h5_cases[c]);
@@ -45,7 +45,7 @@ static void test_every_truncation(void)
 }
 
 /* Every bit of heads and tails, and one of each byte between them. */
-static void test_flipped_bits(void)
+LMC_TEST(test_flipped_bits)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         h5_stored stored = encode_case(&h5_cases[c]);
@@ -61,7 +61,7 @@ static void test_flipped_bits(void)
     }
 }
 
-static void test_swapped_and_random_bytes(void)
+LMC_TEST(test_swapped_and_random_bytes)
 {
     uint8_t bytes[600];
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
@@ -101,45 +101,30 @@ static void check_failing_allocations(const h5_case *c)
         for (unsigned way = 0; way < 4; way++) {
             lmc_ctx *const counted = h5_create_counting();
             size_t nbytes = 7;
-            h5_state.failing = h5_state.calls + failing;
-            h5_state.once = (int)(way & 1);
+            pool_fail(failing, (int)(way & 1));
             const lmc_status status =
                 way < 2
                     ? lmc_h5_encode_chunk(counted, values, 8, chunk, CHUNK_NBYTES, dst, sizeof dst, &nbytes)
                     : lmc_h5_decode_chunk(counted, stored.bytes, stored.nbytes, dst, sizeof dst, &nbytes);
-            is_met |= h5_state.calls > h5_state.failing;
+            is_met |= pool_has_failed();
             CU_ASSERT(status == LMC_OK || (status == LMC_ERR_NOMEM && nbytes == 0));
             if (status == LMC_OK && way < 2)
                 CU_ASSERT(nbytes == stored.nbytes && memcmp(dst, stored.bytes, nbytes) == 0);
             if (status == LMC_OK && way >= 2)
                 CU_ASSERT(nbytes == CHUNK_NBYTES && memcmp(dst, chunk, nbytes) == 0);
             lmc_ctx_free(counted);
-            CU_ASSERT_EQUAL(h5_state.live, 0);
+            CU_ASSERT(pool_is_whole());
         }
     }
     CU_ASSERT(failing > 1);
     free(stored.bytes);
 }
 
-static void test_failing_allocations(void)
+LMC_TEST(test_failing_allocations)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++)
         check_failing_allocations(&h5_cases[c]);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_every_truncation),
-        LMC_TEST(test_flipped_bits),
-        LMC_TEST(test_swapped_and_random_bytes),
-        LMC_TEST(test_failing_allocations),
-    };
-    room = h5_room_open(STORED_MAX, CHUNK_NBYTES);
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    const int status = LMC_TEST_MAIN("h5_damage", tests, argc, argv);
-    lmc_ctx_free(ctx);
-    h5_room_close(&room);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_damage", (room = h5_room_open(STORED_MAX, CHUNK_NBYTES), ctx = must_create_ctx()),
+                   (lmc_ctx_free(ctx), h5_room_close(&room)))

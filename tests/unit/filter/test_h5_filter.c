@@ -63,7 +63,7 @@ static void check_round_trip(const unsigned *values, size_t value_count, size_t 
     free(expected.bytes);
 }
 
-static void test_every_form(void)
+LMC_TEST(test_every_form)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         unsigned values[8];
@@ -80,7 +80,7 @@ static void test_every_form(void)
 }
 
 /* Values of a file that was written without the plugin may be anything: such a chunk is coded all the same. */
-static void test_values_that_make_no_sense(void)
+LMC_TEST(test_values_that_make_no_sense)
 {
     const unsigned wrong[][9] = {{3, 0, 0},
                                  {0, 7, 99, 5, 5, 5, 5, 5, 5},
@@ -118,7 +118,7 @@ static void check_refused(const unsigned *values, size_t value_count, const void
     free(b.bytes);
 }
 
-static void test_failures_change_nothing(void)
+LMC_TEST(test_failures_change_nothing)
 {
     unsigned values[8];
     values_of(&h5_cases[5], CHUNK_NBYTES, values);
@@ -140,7 +140,7 @@ static void test_failures_change_nothing(void)
 }
 
 /* The size that the values record is the size of the chunk, unless they say that it is not known. */
-static void test_recorded_sizes(void)
+LMC_TEST(test_recorded_sizes)
 {
     unsigned values[8];
     const h5_case *const plain = &h5_cases[0];
@@ -166,7 +166,7 @@ static void test_recorded_sizes(void)
 
 /* Only the bytes that are said to be there are read, whatever the buffer has behind them. */
 /* Values of another dataset: an optional filter leaves the chunk to HDF5, one that must not fail encodes it. */
-static void test_values_of_another_dataset(void)
+LMC_TEST(test_values_of_another_dataset)
 {
     unsigned values[8];
     h5_case_fill(&h5_cases[0], chunk, CHUNK_NBYTES);
@@ -183,7 +183,7 @@ static void test_values_of_another_dataset(void)
     free(b.bytes);
 }
 
-static void test_larger_buffers(void)
+LMC_TEST(test_larger_buffers)
 {
     h5_case_fill(&h5_cases[18], chunk, CHUNK_NBYTES);
     h5_stored stored = h5_encode(NULL, NULL, 0, chunk, CHUNK_NBYTES);
@@ -198,7 +198,7 @@ static void test_larger_buffers(void)
 }
 
 /* A terabyte in two megabytes: told by its checksum before anything of that size is asked for. */
-static void test_forged_claims(void)
+LMC_TEST(test_forged_claims)
 {
     const size_t blocks = (size_t)1 << 17, nbytes = 32 + 13 * blocks + 13 + 8;
     uint8_t *const frame = calloc(1, nbytes);
@@ -216,7 +216,7 @@ static void test_forged_claims(void)
 
 /* ---- around it ---- */
 
-static void test_no_library_is_found(void)
+LMC_TEST(test_no_library_is_found)
 {
     CU_ASSERT(h5_library_of(__builtin_return_address(0)) == NULL);
     CU_ASSERT(h5_library_of((const void *)(uintptr_t)test_no_library_is_found) == NULL);
@@ -227,7 +227,7 @@ static void test_no_library_is_found(void)
     h5_library_release(NULL, h5_library_allocate(NULL, 10));
 }
 
-static void test_thread_counts(void)
+LMC_TEST(test_thread_counts)
 {
     static const struct {
         const char *text;
@@ -273,7 +273,7 @@ static size_t printed(const char *debug, char *text, size_t capacity)
     return nbytes;
 }
 
-static void test_debug_lines(void)
+LMC_TEST(test_debug_lines)
 {
     char text[1000], expected[1000];
     CU_ASSERT_EQUAL(printed(NULL, text, sizeof text), 0);
@@ -320,7 +320,7 @@ static void run_threads(void)
     }
 }
 
-static void test_threads(void)
+LMC_TEST(test_threads)
 {
     run_threads();
     setenv("LMC_NUM_THREADS", "3", 1);
@@ -328,7 +328,7 @@ static void test_threads(void)
     unsetenv("LMC_NUM_THREADS");
 }
 
-static void test_fork(void)
+LMC_TEST(test_fork)
 {
     setenv("LMC_NUM_THREADS", "3", 1);
     h5_case_fill(&h5_cases[0], chunk, CHUNK_NBYTES);
@@ -360,7 +360,7 @@ static void *use_and_end(void *user)
 }
 
 /* As HDF5 does: open, ask, use, close. Threads that used it end later, and free what they hold. */
-static void test_plugin(void)
+LMC_TEST(test_plugin)
 {
     void *const handle = dlopen(LMC_H5_PLUGIN, RTLD_LAZY | RTLD_LOCAL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(handle);
@@ -397,22 +397,7 @@ static void test_plugin(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_every_form),
-        LMC_TEST(test_values_that_make_no_sense),
-        LMC_TEST(test_failures_change_nothing),
-        LMC_TEST(test_recorded_sizes),
-        LMC_TEST(test_values_of_another_dataset),
-        LMC_TEST(test_larger_buffers),
-        LMC_TEST(test_forged_claims),
-        LMC_TEST(test_no_library_is_found),
-        LMC_TEST(test_thread_counts),
-        LMC_TEST(test_debug_lines),
-        LMC_TEST(test_threads),
-        LMC_TEST(test_fork),
-        LMC_TEST(test_plugin),
-    };
     unsetenv("LMC_NUM_THREADS");
     unsetenv("LMC_H5_DEBUG");
-    return LMC_TEST_MAIN("h5_filter", tests, argc, argv);
+    return lmc_test_main("h5_filter", argc, argv);
 }

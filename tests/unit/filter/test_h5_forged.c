@@ -1,67 +1,27 @@
 /* test_h5_forged.c - chunks put together by somebody else, with checks that are right: what the document allows is
  * read, all else is refused, and memory is not asked for by claims. */
-#include "lmc_test_h5.h"
+#include "lmc_test_h5_forged.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "filter/chunk/chunk.h"
-#include "filter/chunk/chunk_head.h"
 
 #define CHUNK_NBYTES 3001
-#define STORED_MAX 100000
 
-static lmc_ctx *ctx;
-static h5_room room;
-
-/* ---- forged chunks ---- */
-
-/* A regrouped chunk that is being put together: contents go in, the head is written last. */
-typedef struct forged {
-    uint8_t frames[STORED_MAX];
-    size_t nbytes;
-    uint32_t frame_nbytes[H5_WIRE_WIDTH_MAX];
-    unsigned frame_count;
-    uint8_t bytes[STORED_MAX]; /* the result */
-    size_t stored_nbytes;
-} forged;
-
-static forged f;
-
-static void add_frame(const uint8_t *content, size_t nbytes, lmc_dtype dtype)
-{
-    lmc_params params;
-    size_t made = 0;
-    lmc_params_init(&params);
-    params.dtype = dtype;
-    CU_ASSERT_EQUAL_FATAL(
-        lmc_encode(ctx, &params, content, nbytes, f.frames + f.nbytes, sizeof f.frames - f.nbytes, &made),
-        LMC_OK);
-    f.frame_nbytes[f.frame_count++] = (uint32_t)made;
-    f.nbytes += made;
-}
-
-static void finish(unsigned layout, unsigned swap, unsigned width)
-{
-    h5_head head = {.layout = layout, .swap_nbytes = swap, .width = width};
-    h5_head_complete(&head);
-    h5_head_write(&head, f.frame_nbytes, f.bytes);
-    memcpy(f.bytes + head.nbytes, f.frames, f.nbytes);
-    f.stored_nbytes = head.nbytes + f.nbytes;
-    f.nbytes = f.frame_count = 0;
-}
+/* ---- frames ---- */
 
 static lmc_status columns_status(const size_t *nbytes, unsigned width)
 {
     uint8_t content[CHUNK_NBYTES];
     memset(content, 0x77, sizeof content);
     for (unsigned j = 0; j < width; j++)
-        add_frame(content, nbytes[j], LMC_DTYPE_U8);
-    finish(H5_WIRE_LAYOUT_COLUMNS, 0, width);
+        add_frame(content, nbytes[j], LMC_DTYPE_U8, LMC_BASE_PLAIN, NULL);
+    finish(H5_WIRE_LAYOUT_COLUMNS, 0, width, 0);
     return h5_decode_status(ctx, &room, f.bytes, f.stored_nbytes);
 }
 
-static void test_columns_of_unequal_size(void)
+LMC_TEST(test_columns_of_unequal_size)
 {
     static const struct {
         size_t nbytes[3];
@@ -99,17 +59,17 @@ static void test_columns_of_unequal_size(void)
 }
 
 /* Sizes in the head that do not fit the frames, with a check that is right. */
-static void test_sizes_of_frames(void)
+LMC_TEST(test_sizes_of_frames)
 {
     static const uint8_t content[40] = {1, 2, 3};
     static const uint32_t wrong[] = {0, 1, 23, 63, 65, 128, 192, 193, 1000, 0x7fffffff, 0xffffffff};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         for (unsigned frame = 0; frame < 2; frame++) {
             for (unsigned j = 0; j < 3; j++)
-                add_frame(content, sizeof content, LMC_DTYPE_U8);
+                add_frame(content, sizeof content, LMC_DTYPE_U8, LMC_BASE_PLAIN, NULL);
             CU_ASSERT_EQUAL_FATAL(f.frame_nbytes[0], 64);
             f.frame_nbytes[frame] = wrong[i];
-            finish(H5_WIRE_LAYOUT_COLUMNS, 0, 3);
+            finish(H5_WIRE_LAYOUT_COLUMNS, 0, 3, 0);
             const lmc_status status = h5_decode_status(ctx, &room, f.bytes, f.stored_nbytes);
             CU_ASSERT(status == LMC_ERR_TRUNCATED || status == LMC_ERR_CORRUPT);
             CU_ASSERT(wrong[i] < 193 || status == LMC_ERR_TRUNCATED);
@@ -117,25 +77,25 @@ static void test_sizes_of_frames(void)
     }
 }
 
-static void test_frames_that_are_none(void)
+LMC_TEST(test_frames_that_are_none)
 {
     static const uint8_t content[40] = {1, 2, 3};
-    add_frame(content, sizeof content, LMC_DTYPE_F32);
-    finish(H5_WIRE_LAYOUT_PLAIN, 4, 0);
+    add_frame(content, sizeof content, LMC_DTYPE_F32, LMC_BASE_PLAIN, NULL);
+    finish(H5_WIRE_LAYOUT_PLAIN, 4, 0, 0);
     CU_ASSERT_EQUAL(h5_decode_status(ctx, &room, f.bytes, f.stored_nbytes), LMC_OK);
     CU_ASSERT_EQUAL(h5_decode_status(ctx, &room, f.bytes, 18), LMC_ERR_TRUNCATED); /* none at all */
     memcpy(f.frames, f.bytes, f.stored_nbytes); /* a regrouped chunk in a regrouped chunk */
     f.nbytes = f.stored_nbytes;
-    finish(H5_WIRE_LAYOUT_PLAIN, 4, 0);
+    finish(H5_WIRE_LAYOUT_PLAIN, 4, 0, 0);
     CU_ASSERT_EQUAL(h5_decode_status(ctx, &room, f.bytes, f.stored_nbytes), LMC_ERR_CORRUPT);
-    add_frame(content, sizeof content, LMC_DTYPE_F32); /* two where one belongs */
-    add_frame(content, sizeof content, LMC_DTYPE_F32);
-    finish(H5_WIRE_LAYOUT_RECORDS, 0, 4);
+    add_frame(content, sizeof content, LMC_DTYPE_F32, LMC_BASE_PLAIN, NULL); /* two where one belongs */
+    add_frame(content, sizeof content, LMC_DTYPE_F32, LMC_BASE_PLAIN, NULL);
+    finish(H5_WIRE_LAYOUT_RECORDS, 0, 4, 0);
     CU_ASSERT_EQUAL(h5_decode_status(ctx, &room, f.bytes, f.stored_nbytes), LMC_ERR_CORRUPT);
 }
 
 /* Chunks of no bytes are legal in every layout; there may be no memory for them at all. */
-static void test_empty_chunks(void)
+LMC_TEST(test_empty_chunks)
 {
     static const unsigned layouts[][3] = {{H5_WIRE_LAYOUT_PLAIN, 2, 0},
                                           {H5_WIRE_LAYOUT_PLAIN, 8, 0},
@@ -145,8 +105,8 @@ static void test_empty_chunks(void)
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
         size_t nbytes = 7;
         for (unsigned j = 0; j < (layouts[i][0] == H5_WIRE_LAYOUT_COLUMNS ? layouts[i][2] : 1); j++)
-            add_frame(NULL, 0, LMC_DTYPE_U8);
-        finish(layouts[i][0], layouts[i][1], layouts[i][2]);
+            add_frame(NULL, 0, LMC_DTYPE_U8, LMC_BASE_PLAIN, NULL);
+        finish(layouts[i][0], layouts[i][1], layouts[i][2], 0);
         CU_ASSERT_EQUAL(h5_decode_status(ctx, &room, f.bytes, f.stored_nbytes), LMC_OK);
         CU_ASSERT_EQUAL(lmc_h5_decode_chunk(ctx, f.bytes, f.stored_nbytes, NULL, 0, &nbytes), LMC_OK);
         CU_ASSERT_EQUAL(nbytes, 0);
@@ -163,15 +123,11 @@ static void check_forged(unsigned layout, unsigned swap, unsigned width, size_t 
     random_fill(inner, nbytes);
     for (unsigned j = 0; j < frame_count; j++) {
         const size_t frame_nbytes = j + 1 < frame_count ? n : nbytes - j * n;
-        add_frame(inner + j * n, frame_nbytes, (lmc_dtype)random_below(LMC_DTYPE_COUNT));
+        add_frame(inner + j * n, frame_nbytes, (lmc_dtype)random_below(LMC_DTYPE_COUNT), LMC_BASE_PLAIN,
+                  NULL);
     }
-    finish(layout, swap, width);
-    for (size_t i = 0; swap && i + swap <= nbytes; i += swap)
-        for (size_t j = 0; j < swap / 2; j++) {
-            const uint8_t byte = inner[i + j];
-            inner[i + j] = inner[i + swap - 1 - j];
-            inner[i + swap - 1 - j] = byte;
-        }
+    finish(layout, swap, width, 0);
+    swap_bytes(inner, nbytes, swap);
     memcpy(expected, inner, nbytes);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < width; j++)
@@ -183,7 +139,7 @@ static void check_forged(unsigned layout, unsigned swap, unsigned width, size_t 
     CU_ASSERT(dst_nbytes == nbytes && memcmp(dst, expected, nbytes) == 0);
 }
 
-static void test_every_layout_of_others(void)
+LMC_TEST(test_every_layout_of_others)
 {
     for (size_t i = 0; i < 800; i++) {
         const unsigned swap = (unsigned[]){0, 2, 4, 8}[random_below(4)];
@@ -198,14 +154,8 @@ static void test_every_layout_of_others(void)
 
 /* ---- claims ---- */
 
-static void store(uint8_t *p, uint64_t value, size_t nbytes)
-{
-    for (size_t i = 0; i < nbytes; i++)
-        p[i] = (uint8_t)(value >> 8 * i);
-}
-
 /* Frames whose head claims more than it has, plain and below a head with the right check. */
-static void test_claimed_sizes(void)
+LMC_TEST(test_claimed_sizes)
 {
     lmc_ctx *const counted = h5_create_counting();
     uint8_t chunk[CHUNK_NBYTES], dst[100];
@@ -214,11 +164,11 @@ static void test_claimed_sizes(void)
         for (unsigned shift = 13; shift < 64; shift++) {
             size_t nbytes = 7;
             for (unsigned j = 0; j < (layout == 1 ? 2 : 1); j++)
-                add_frame(chunk, CHUNK_NBYTES, LMC_DTYPE_F32);
+                add_frame(chunk, CHUNK_NBYTES, LMC_DTYPE_F32, LMC_BASE_PLAIN, NULL);
             for (size_t at = 0, j = 0; at < f.nbytes; at += f.frame_nbytes[j++])
                 store(f.frames + at + 16, UINT64_C(1) << shift, 8);
             if (layout < 3) {
-                finish(layout, layout == 1 ? 0 : 4, layout == 0 ? 0 : 2);
+                finish(layout, layout == 1 ? 0 : 4, layout == 0 ? 0 : 2, 0);
             } else {
                 memcpy(f.bytes, f.frames, f.nbytes);
                 f.stored_nbytes = f.nbytes;
@@ -230,13 +180,13 @@ static void test_claimed_sizes(void)
                 lmc_h5_decode_chunk(counted, f.bytes, f.stored_nbytes, dst, sizeof dst, &nbytes), LMC_OK);
         }
     }
-    CU_ASSERT(h5_state.largest < 100000);
+    CU_ASSERT(atomic_load(&pool.largest) < 100000);
     lmc_ctx_free(counted);
 }
 
 /* The most that a few bytes can claim: blocks of 8 MiB with 13 bytes each. Without its checksum it is not believed;
  * with it, it is, as far as the size goes. */
-static void test_claims_need_their_checksum(void)
+LMC_TEST(test_claims_need_their_checksum)
 {
     const unsigned blocks = 1000;
     const size_t nbytes = 32 + 13 + 13 * blocks + 8;
@@ -264,24 +214,10 @@ static void test_claims_need_their_checksum(void)
     store(frame + 16, ((uint64_t)blocks << 23) + 1, 8); /* one block more than there is room for */
     CU_ASSERT_EQUAL(lmc_h5_chunk_nbytes(frame, nbytes, &found), LMC_ERR_TRUNCATED);
     CU_ASSERT_EQUAL(found, 0);
-    CU_ASSERT(h5_state.largest < 1000000);
+    CU_ASSERT(atomic_load(&pool.largest) < 1000000);
     lmc_ctx_free(counted);
     free(frame);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_columns_of_unequal_size),    LMC_TEST(test_sizes_of_frames),
-        LMC_TEST(test_frames_that_are_none),       LMC_TEST(test_empty_chunks),
-        LMC_TEST(test_every_layout_of_others),     LMC_TEST(test_claimed_sizes),
-        LMC_TEST(test_claims_need_their_checksum),
-    };
-    room = h5_room_open(STORED_MAX, CHUNK_NBYTES);
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    const int status = LMC_TEST_MAIN("h5_forged", tests, argc, argv);
-    lmc_ctx_free(ctx);
-    h5_room_close(&room);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_forged", (room = h5_room_open(FORGED_MAX, CHUNK_NBYTES), ctx = must_create_ctx()),
+                   (lmc_ctx_free(ctx), h5_room_close(&room)))

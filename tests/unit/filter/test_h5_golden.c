@@ -36,7 +36,7 @@ static void check_vector(const char *name, int name_nbytes)
         printf("\n%.*s\n", name_nbytes, name);
 }
 
-static void test_valid_chunks(void)
+LMC_TEST(test_valid_chunks)
 {
     DIR *const directory = opendir(VECTORS);
     unsigned count = 0;
@@ -85,9 +85,5 @@ static void test_corrupt(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_valid_chunks),
-    };
-    return lmc_test_table_main("h5_golden", tests, 1, VECTORS "/corrupt/EXPECT.tsv", 100, test_corrupt, argc,
-                               argv);
+    return lmc_test_table_main("h5_golden", VECTORS "/corrupt/EXPECT.tsv", 100, test_corrupt, argc, argv);
 }

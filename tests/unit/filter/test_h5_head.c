@@ -66,7 +66,7 @@ static void check_good(unsigned layout, unsigned swap, unsigned width)
     CU_ASSERT_EQUAL(h5_head_frame_nbytes(&head, bytes, 5000, head.frame_count - 1, 5001), 0);
 }
 
-static void test_every_good_head(void)
+LMC_TEST(test_every_good_head)
 {
     for (unsigned swap = 0; swap <= 8; swap = swap ? swap * 2 : 2) {
         if (swap)
@@ -95,7 +95,7 @@ static lmc_status read_fields(const uint8_t fields[6])
 }
 
 /* The document's rules for one field at a time and for all pairs of layout and swap, with a check that is right. */
-static void test_every_field(void)
+LMC_TEST(test_every_field)
 {
     for (unsigned value = 0; value < 256; value++) {
         const uint8_t v = (uint8_t)value;
@@ -113,7 +113,7 @@ static void test_every_field(void)
     }
 }
 
-static void test_every_width(void)
+LMC_TEST(test_every_width)
 {
     for (unsigned width = 0; width < 65536; width++) {
         const uint8_t low = (uint8_t)width, high = (uint8_t)(width >> 8);
@@ -146,7 +146,7 @@ static void check_damage(unsigned layout, unsigned swap, unsigned width)
     }
 }
 
-static void test_damaged_heads(void)
+LMC_TEST(test_damaged_heads)
 {
     check_damage(H5_WIRE_LAYOUT_PLAIN, 2, 0);
     check_damage(H5_WIRE_LAYOUT_RECORDS, 8, 64);
@@ -156,16 +156,10 @@ static void test_damaged_heads(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_every_good_head),
-        LMC_TEST(test_every_field),
-        LMC_TEST(test_every_width),
-        LMC_TEST(test_damaged_heads),
-    };
     for (size_t i = 0; i < H5_WIRE_WIDTH_MAX; i++)
         sizes[i] = (uint32_t)random_u64();
     memory = guarded_open(H5_WIRE_HEAD_NBYTES_MAX);
-    const int status = LMC_TEST_MAIN("h5_head", tests, argc, argv);
+    const int status = lmc_test_main("h5_head", argc, argv);
     guarded_close(&memory);
     return status;
 }

@@ -36,7 +36,7 @@ static h5_params must_read_user(const unsigned *values, size_t count)
 
 /* ---- values of a user ---- */
 
-static void test_no_values(void)
+LMC_TEST(test_no_values)
 {
     const unsigned none[1] = {99};
     const h5_params a = must_read_user(NULL, 0), b = must_read_user(none, 0);
@@ -45,7 +45,7 @@ static void test_no_values(void)
     CU_ASSERT_EQUAL(h5_params_filtered_nbytes(&a), 0);
 }
 
-static void test_every_level(void)
+LMC_TEST(test_every_level)
 {
     static const unsigned bad[] = {3,  4,  9,   15,          19,          20,          31,         32,
                                    33, 48, 100, 0x7fffffffu, 0x80000000u, 0x80000010u, 0xffffffffu};
@@ -55,7 +55,7 @@ static void test_every_level(void)
         check_refused(&bad[i], 1, 0);
 }
 
-static void test_every_element_size(void)
+LMC_TEST(test_every_element_size)
 {
     for (unsigned nbytes = 0; nbytes < 300; nbytes++) {
         const unsigned values[2] = {2, nbytes};
@@ -68,7 +68,7 @@ static void test_every_element_size(void)
     check_refused((const unsigned[]){0, 0x80000004u}, 2, 1);
 }
 
-static void test_every_block_size(void)
+LMC_TEST(test_every_block_size)
 {
     for (unsigned kib = 0; kib < 5000; kib++) {
         const unsigned values[3] = {1, 4, kib};
@@ -84,7 +84,7 @@ static void test_every_block_size(void)
 }
 
 /* Without the magic, 3 is the most; with it, 10, and 8 are what is there at least. */
-static void test_every_count(void)
+LMC_TEST(test_every_count)
 {
     unsigned values[11] = {1, 2, 16, MAGIC, 2, 0, 0, 0, 0, 0, 0};
     h5_params params;
@@ -108,7 +108,7 @@ static void test_every_count(void)
 }
 
 /* The user's values are judged in complete values, too; what else there is, the user's reader does not look at. */
-static void test_user_values_in_complete_ones(void)
+LMC_TEST(test_user_values_in_complete_ones)
 {
     h5_params params;
     const unsigned junk[8] = {2, 8, 1024, MAGIC, 77, 0xffffffffu, 1, 1};
@@ -147,7 +147,7 @@ static void check_type(unsigned element_nbytes, unsigned type, int is_good)
     }
 }
 
-static void test_elements(void)
+LMC_TEST(test_elements)
 {
     for (unsigned nbytes = 0; nbytes < 300; nbytes++) {
         const int is_element = nbytes == 1 || nbytes == 2 || nbytes == 4 || nbytes == 8;
@@ -161,7 +161,7 @@ static void test_elements(void)
 }
 
 /* The dtype must be of the element's size; small ones of less than a byte are none. */
-static void test_dtypes(void)
+LMC_TEST(test_dtypes)
 {
     for (unsigned number = 0; number < 256; number++) {
         for (unsigned nbytes = 1; nbytes <= 8; nbytes *= 2) {
@@ -173,7 +173,7 @@ static void test_dtypes(void)
 }
 
 /* A shuffle filter's element is 2 to 256 bytes, in whole elements; there is no span without SHUFFLED. */
-static void test_shuffle_spans(void)
+LMC_TEST(test_shuffle_spans)
 {
     for (unsigned span = 0; span < 256; span++) {
         for (unsigned nbytes = 1; nbytes <= 8; nbytes *= 2) {
@@ -185,7 +185,7 @@ static void test_shuffle_spans(void)
 }
 
 /* Columns are neither turned around nor shuffled, and have no dtype. */
-static void test_flags_that_exclude_each_other(void)
+LMC_TEST(test_flags_that_exclude_each_other)
 {
     check_type(4, LMC_H5_TYPE_COLUMNS, 1);
     check_type(4, LMC_H5_TYPE_COLUMNS | LMC_H5_TYPE_RESIZED, 1);
@@ -211,7 +211,7 @@ static h5_params guess(const unsigned *values, size_t count)
 }
 
 /* What is right is read as ever; of what is wrong no more than the user's values are believed. */
-static void test_guesses(void)
+LMC_TEST(test_guesses)
 {
     const unsigned good[8] = {2, 4, 16, MAGIC, 4, LMC_H5_TYPE_BIG_ENDIAN | 1, 77, 0};
     h5_params params = guess(good, 8);
@@ -270,7 +270,7 @@ static void check_stable(const unsigned *user, size_t count, const h5_type *type
     CU_ASSERT_EQUAL(memcmp(first, second, sizeof first), 0);
 }
 
-static void test_everything_is_stable(void)
+LMC_TEST(test_everything_is_stable)
 {
     static const unsigned sizes[] = {0, 1, 2, 3, 4, 5, 8, 12, 16, 255, 256, 257, 70000};
     static const unsigned classes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 255};
@@ -313,7 +313,7 @@ static void check_complete(unsigned override_nbytes, h5_type type, h5_pipeline p
 #define NOTHING ((h5_pipeline){0, 0, 0})
 
 /* Every exponent from 0 to 20 in floats of every size: only those of a dtype become one. */
-static void test_floats(void)
+LMC_TEST(test_floats)
 {
     for (unsigned nbytes = 1; nbytes <= 8; nbytes *= 2) {
         for (unsigned exponent = 0; exponent <= 20; exponent++) {
@@ -336,7 +336,7 @@ static void test_floats(void)
     check_complete(0, TYPE(H5_CLASS_FLOAT, 16, 1, 15, 1), NOTHING, 16, H5_CLASS_FLOAT | LMC_H5_TYPE_COLUMNS);
 }
 
-static void test_other_classes(void)
+LMC_TEST(test_other_classes)
 {
     static const unsigned sampled[] = {H5_CLASS_INTEGER, H5_CLASS_TIME, H5_CLASS_BITFIELD, H5_CLASS_OPAQUE,
                                        H5_CLASS_UNKNOWN};
@@ -354,7 +354,7 @@ static void test_other_classes(void)
 }
 
 /* Other sizes are records, and what is larger still is bytes. */
-static void test_record_sizes(void)
+LMC_TEST(test_record_sizes)
 {
     for (unsigned nbytes = 3; nbytes < 300; nbytes++) {
         if (nbytes == 4 || nbytes == 8)
@@ -368,7 +368,7 @@ static void test_record_sizes(void)
                    DTYPE(U8) | H5_CLASS_COMPOUND);
 }
 
-static void test_variable_length(void)
+LMC_TEST(test_variable_length)
 {
     check_complete(0, TYPE(H5_CLASS_VLEN, 16, 0, 0, 0), NOTHING, 16,
                    H5_CLASS_VLEN | LMC_H5_TYPE_COLUMNS | LMC_H5_TYPE_RESIZED);
@@ -378,7 +378,7 @@ static void test_variable_length(void)
 }
 
 /* The user's word on the element's size is taken: the type counts no longer, unless it says the same. */
-static void test_override(void)
+LMC_TEST(test_override)
 {
     check_complete(2, TYPE(H5_CLASS_FLOAT, 2, 1, 8, 1), NOTHING, 2,
                    DTYPE(BF16) | LMC_H5_TYPE_BIG_ENDIAN | H5_CLASS_FLOAT);
@@ -392,7 +392,7 @@ static void test_override(void)
 
 #define SHUFFLED(span) (LMC_H5_TYPE_SHUFFLED | (span##u) << 24)
 
-static void test_shuffle(void)
+LMC_TEST(test_shuffle)
 {
     const h5_type f32 = {H5_CLASS_FLOAT, 4, 0, 8, 1};
     const h5_type records = {H5_CLASS_COMPOUND, 12, 0, 0, 1};
@@ -414,7 +414,7 @@ static void test_shuffle(void)
 }
 
 /* After a filter with bytes of its own nothing is left of the elements; one that appends some leaves them. */
-static void test_other_filters(void)
+LMC_TEST(test_other_filters)
 {
     const h5_type f32 = {H5_CLASS_FLOAT, 4, 1, 8, 1};
     const unsigned bytes = DTYPE(U8) | H5_CLASS_FLOAT | LMC_H5_TYPE_RESIZED;
@@ -426,7 +426,7 @@ static void test_other_filters(void)
                    DTYPE(F32) | LMC_H5_TYPE_BIG_ENDIAN | LMC_H5_TYPE_RESIZED | H5_CLASS_FLOAT);
 }
 
-static void test_filtered_size(void)
+LMC_TEST(test_filtered_size)
 {
     h5_params params = {.is_complete = 1, .chunk_nbytes = UINT64_C(5) << 32};
     CU_ASSERT_EQUAL(h5_params_filtered_nbytes(&params), UINT64_C(5) << 32);
@@ -437,29 +437,4 @@ static void test_filtered_size(void)
     CU_ASSERT_EQUAL(h5_params_filtered_nbytes(&params), 0);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_no_values),
-        LMC_TEST(test_every_level),
-        LMC_TEST(test_every_element_size),
-        LMC_TEST(test_every_block_size),
-        LMC_TEST(test_every_count),
-        LMC_TEST(test_user_values_in_complete_ones),
-        LMC_TEST(test_elements),
-        LMC_TEST(test_dtypes),
-        LMC_TEST(test_shuffle_spans),
-        LMC_TEST(test_flags_that_exclude_each_other),
-        LMC_TEST(test_guesses),
-        LMC_TEST(test_everything_is_stable),
-        LMC_TEST(test_floats),
-        LMC_TEST(test_other_classes),
-        LMC_TEST(test_record_sizes),
-        LMC_TEST(test_variable_length),
-        LMC_TEST(test_override),
-        LMC_TEST(test_shuffle),
-        LMC_TEST(test_other_filters),
-        LMC_TEST(test_filtered_size),
-    };
-    return LMC_TEST_MAIN("h5_params", tests, argc, argv);
-}
+LMC_TEST_MAIN("h5_params")

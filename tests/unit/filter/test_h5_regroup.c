@@ -38,7 +38,7 @@ static void check_columns(size_t nbytes, size_t width)
     }
 }
 
-static void test_every_width_and_small_size(void)
+LMC_TEST(test_every_width_and_small_size)
 {
     for (size_t width = H5_WIRE_WIDTH_MIN; width <= H5_WIRE_WIDTH_MAX; width++)
         for (size_t nbytes = 0; nbytes <= 600; nbytes++)
@@ -46,7 +46,7 @@ static void test_every_width_and_small_size(void)
 }
 
 /* About the tiles of 256 records. */
-static void test_counts_about_tiles(void)
+LMC_TEST(test_counts_about_tiles)
 {
     for (size_t width = H5_WIRE_WIDTH_MIN; width <= H5_WIRE_WIDTH_MAX; width++) {
         const size_t counts[] = {254, 255, 256, 257, 258, NBYTES_MAX / width};
@@ -78,7 +78,7 @@ static void check_swap(size_t nbytes, size_t element_nbytes)
     }
 }
 
-static void test_every_small_swap(void)
+LMC_TEST(test_every_small_swap)
 {
     for (size_t element_nbytes = 2; element_nbytes <= 8; element_nbytes *= 2) {
         for (size_t nbytes = 0; nbytes <= 600; nbytes++)
@@ -88,18 +88,7 @@ static void test_every_small_swap(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_every_width_and_small_size),
-        LMC_TEST(test_counts_about_tiles),
-        LMC_TEST(test_every_small_swap),
-    };
-    source = guarded_open(NBYTES_MAX);
-    target = guarded_open(NBYTES_MAX);
-    random_fill(content, sizeof content);
-    const int status = LMC_TEST_MAIN("h5_regroup", tests, argc, argv);
-    guarded_close(&source);
-    guarded_close(&target);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_regroup",
+                   (source = guarded_open(NBYTES_MAX), target = guarded_open(NBYTES_MAX),
+                    random_fill(content, sizeof content)),
+                   (guarded_close(&source), guarded_close(&target)))

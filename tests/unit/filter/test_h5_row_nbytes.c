@@ -64,7 +64,7 @@ static void check_f32(h5_shape shape, unsigned expected)
     CU_ASSERT_EQUAL(params.row_nbytes, expected);
 }
 
-static void test_dimensions(void)
+LMC_TEST(test_dimensions)
 {
     check_f32((h5_shape){{1 << 20}}, 0);
     check_f32((h5_shape){{64, 4096}}, 4 * 4096);
@@ -85,7 +85,7 @@ static void test_dimensions(void)
     check_f32((h5_shape){{0}}, 0);
 }
 
-static void test_long_rows(void)
+LMC_TEST(test_long_rows)
 {
     const uint64_t gib = UINT64_C(1) << 30;
     const h5_shape large = {{UINT64_C(1) << 40, UINT64_C(1) << 40}};
@@ -113,7 +113,7 @@ static void check_type(unsigned override_nbytes, h5_type type, h5_pipeline pipel
 #define TYPE(...) ((h5_type){__VA_ARGS__})
 #define BEFORE(...) ((h5_pipeline){__VA_ARGS__})
 
-static void test_types(void)
+LMC_TEST(test_types)
 {
     check_type(0, bf16_type, no_pipeline, 2, 1);
     check_type(0, f64_be_type, no_pipeline, 8, 1);
@@ -135,7 +135,7 @@ static void test_types(void)
 }
 
 /* The user's elements count, if they stand in the row as a whole. */
-static void test_override(void)
+LMC_TEST(test_override)
 {
     static const h5_shape odd = {{6, 321}};
     static const h5_type records = {H5_CLASS_COMPOUND, 13, 0, 0, 1};
@@ -148,7 +148,7 @@ static void test_override(void)
 }
 
 /* Numbers of an array type count one by one. They make no dimension. */
-static void test_few_elements_of_many_numbers(void)
+LMC_TEST(test_few_elements_of_many_numbers)
 {
     CU_ASSERT_EQUAL(complete(0, 0, &f32_type, &no_pipeline, 64, &(h5_shape){{90, 2}}).row_nbytes, 128);
     CU_ASSERT_EQUAL(complete(0, 0, &f32_type, &no_pipeline, 60, &(h5_shape){{90, 2}}).row_nbytes, 0);
@@ -157,7 +157,7 @@ static void test_few_elements_of_many_numbers(void)
 }
 
 /* What is written reads the same, is as short as it can be, and may be completed again for another chunk. */
-static void test_values_are_stable(void)
+LMC_TEST(test_values_are_stable)
 {
     static const h5_shape shapes[] = {{{3000}}, {{1, 3000}}, {{40, 75}}, {{2, 20, 75}}, {{70, 70, 3, 3}}};
     for (size_t c = 0; c < H5_CASE_COUNT; c++)
@@ -188,7 +188,7 @@ static void test_values_are_stable(void)
 /* ---- what is read ---- */
 
 /* Values of the released version have 8 or 9; longer ones may end in 0. */
-static void test_every_count(void)
+LMC_TEST(test_every_count)
 {
     unsigned values[11] = {1, 0, 0, MAGIC, 4, 1, 4096, 0, 0, 0, 0};
     h5_params params;
@@ -224,7 +224,7 @@ static void check_row_nbytes(unsigned element_nbytes, unsigned type, unsigned ch
     CU_ASSERT_EQUAL(params.level, LMC_LEVEL_MAX); /* the user's values stay */
 }
 
-static void test_nonsense_in_files(void)
+LMC_TEST(test_nonsense_in_files)
 {
     const unsigned bytes = (LMC_DTYPE_U8 + 1u) << 16;
     for (unsigned row_nbytes = 0; row_nbytes < 200; row_nbytes++) {
@@ -308,7 +308,7 @@ static int is_matrix_of_floats(const h5_case *c)
 }
 
 /* Every form whose frame holds elements in order tells it the length of a row. */
-static void test_frames_of_elements(void)
+LMC_TEST(test_frames_of_elements)
 {
     static const h5_shape shape = {{48, 192}};
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
@@ -335,7 +335,7 @@ static void test_frames_of_elements(void)
 }
 
 /* A chunk that does not shrink is stored as it came, big-endian or shuffled: its bytes are in no rows of elements. */
-static void test_frames_of_bytes(void)
+LMC_TEST(test_frames_of_bytes)
 {
     static const h5_case noise[] = {{"big-endian", H5_FLOAT(4, 8, 1), H5_NO_PIPELINE},
                                     {"shuffled", H5_FLOAT(4, 8, 0), H5_SHUFFLED(4)}};
@@ -363,7 +363,7 @@ static void test_frames_of_bytes(void)
 }
 
 /* With level + 16: each row of the first axis is a frame, a matrix by itself or one row of it. */
-static void test_frames_of_rows(void)
+LMC_TEST(test_frames_of_rows)
 {
     static const h5_case f32 = {"", H5_FLOAT(4, 8, 0), H5_NO_PIPELINE};
     static const h5_shape shapes[] = {{{8, 32, 128}}, {{8, 4096}}, {{8, 64, 64}}, {{8, 128, 8, 4}}};
@@ -392,7 +392,7 @@ static void test_frames_of_rows(void)
 /* ---- round trips ---- */
 
 /* Every form of elements, many shapes: whole chunks, and chunks at the edge of a dataset that fill values end. */
-static void test_matrices_come_back(void)
+LMC_TEST(test_matrices_come_back)
 {
     static const unsigned sizes[][2] = {{2, 32},   {3, 33},    {100, 40}, {64, 512},
                                         {9, 1000}, {1000, 32}, {5, 4099}};
@@ -424,7 +424,7 @@ static void test_matrices_come_back(void)
 }
 
 /* The call takes chunks of any size, whatever the values say. */
-static void test_chunks_of_other_sizes(void)
+LMC_TEST(test_chunks_of_other_sizes)
 {
     static const h5_case f32 = {"", H5_FLOAT(4, 8, 0), H5_NO_PIPELINE};
     static const h5_shape shape = {{64, 100}};
@@ -443,28 +443,5 @@ static void test_chunks_of_other_sizes(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_dimensions),
-        LMC_TEST(test_long_rows),
-        LMC_TEST(test_types),
-        LMC_TEST(test_override),
-        LMC_TEST(test_few_elements_of_many_numbers),
-        LMC_TEST(test_values_are_stable),
-        LMC_TEST(test_every_count),
-        LMC_TEST(test_nonsense_in_files),
-        LMC_TEST(test_frames_of_elements),
-        LMC_TEST(test_frames_of_bytes),
-        LMC_TEST(test_frames_of_rows),
-        LMC_TEST(test_matrices_come_back),
-        LMC_TEST(test_chunks_of_other_sizes),
-    };
-    chunk = must_malloc(CHUNK_MAX);
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    const int status = LMC_TEST_MAIN("h5_row_nbytes", tests, argc, argv);
-    lmc_ctx_free(ctx);
-    free(chunk);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_row_nbytes", (chunk = must_malloc(CHUNK_MAX), ctx = must_create_ctx()),
+                   (lmc_ctx_free(ctx), free(chunk)))

@@ -27,7 +27,7 @@ static h5_params complete(unsigned level, const h5_type *type, const h5_pipeline
     return params;
 }
 
-static void test_every_level(void)
+LMC_TEST(test_every_level)
 {
     for (unsigned level = 0; level < 3; level++) {
         const unsigned user[3] = {level + ROWS, 2, 64};
@@ -44,7 +44,7 @@ static void test_every_level(void)
 }
 
 /* Nine values with rows at least, eight without; what the filter wrote may be given back in any length. */
-static void test_every_count(void)
+LMC_TEST(test_every_count)
 {
     unsigned values[11] = {ROWS + 1, 0, 0, MAGIC, 4, 1, 4096, 0, 4, 0, 0};
     h5_params params;
@@ -62,7 +62,7 @@ static void test_every_count(void)
     CU_ASSERT(strstr(lmc_h5_last_error(), "[8]") != NULL);
 }
 
-static void test_row_counts_in_files(void)
+LMC_TEST(test_row_counts_in_files)
 {
     static const unsigned good[] = {0, 2, 3, 1000, 65535, 65536},
                           bad[] = {1, 65537, 0x80000002u, 0xffffffffu};
@@ -91,7 +91,7 @@ static void test_row_counts_in_files(void)
     }
 }
 
-static void test_completing(void)
+LMC_TEST(test_completing)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         const h5_params params = complete(ROWS, &h5_cases[c].type, &h5_cases[c].pipeline, 4096, 8);
@@ -108,7 +108,7 @@ static void test_completing(void)
 }
 
 /* What is written reads the same, and completing it again changes nothing: h5repack, and properties used twice. */
-static void test_values_are_stable(void)
+LMC_TEST(test_values_are_stable)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         for (unsigned level = ROWS; level < ROWS + 3; level++) {
@@ -179,7 +179,7 @@ static int has_rows(const h5_case *c)
 }
 
 /* Where few elements change, every form but that of records by byte offset has rows, and they pay. */
-static void test_every_form_gains(void)
+LMC_TEST(test_every_form_gains)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         const h5_case *const form = &h5_cases[c];
@@ -205,7 +205,7 @@ static void test_every_form_gains(void)
     }
 }
 
-static void test_every_row_count_and_distance(void)
+LMC_TEST(test_every_row_count_and_distance)
 {
     static const unsigned counts[] = {2, 3, 5, 16, 100};
     for (size_t c = 0; c < H5_CASE_COUNT; c++)
@@ -221,7 +221,7 @@ static void test_every_row_count_and_distance(void)
 }
 
 /* Rows that have nothing in common, and rows too small for frames of their own: as without rows. */
-static void test_rows_that_do_not_pay(void)
+LMC_TEST(test_rows_that_do_not_pay)
 {
     static const h5_case f32 = {"", H5_FLOAT(4, 8, 0), H5_NO_PIPELINE};
     const size_t nbytes = 65536;
@@ -238,7 +238,7 @@ static void test_rows_that_do_not_pay(void)
 }
 
 /* A chunk of another size than the values say, values of a user, and blocks of every size. */
-static void test_other_values(void)
+LMC_TEST(test_other_values)
 {
     static const h5_case f32 = {"", H5_FLOAT(4, 8, 0), H5_NO_PIPELINE};
     const unsigned user[1] = {ROWS};
@@ -264,7 +264,7 @@ static void test_other_values(void)
 }
 
 /* What a chunk that is not yet full holds: zeros in the rows to come, which take next to nothing. */
-static void test_rows_to_come(void)
+LMC_TEST(test_rows_to_come)
 {
     static const h5_case bf16 = {"", H5_FLOAT(2, 8, 0), H5_NO_PIPELINE};
     const size_t row_nbytes = 65536, nbytes = 8 * row_nbytes;
@@ -276,7 +276,7 @@ static void test_rows_to_come(void)
     CU_ASSERT(round_trip(&bf16, ROWS, nbytes, 8) < 2000);
 }
 
-static void test_bytes_do_not_depend_on_threads(void)
+LMC_TEST(test_bytes_do_not_depend_on_threads)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c += 4) {
         const size_t row_nbytes = 60000, nbytes = 8 * row_nbytes;
@@ -298,26 +298,5 @@ static void test_bytes_do_not_depend_on_threads(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_every_level),
-        LMC_TEST(test_every_count),
-        LMC_TEST(test_row_counts_in_files),
-        LMC_TEST(test_completing),
-        LMC_TEST(test_values_are_stable),
-        LMC_TEST(test_every_form_gains),
-        LMC_TEST(test_every_row_count_and_distance),
-        LMC_TEST(test_rows_that_do_not_pay),
-        LMC_TEST(test_other_values),
-        LMC_TEST(test_rows_to_come),
-        LMC_TEST(test_bytes_do_not_depend_on_threads),
-    };
-    chunk = must_malloc(CHUNK_MAX);
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    const int status = LMC_TEST_MAIN("h5_rows", tests, argc, argv);
-    lmc_ctx_free(ctx);
-    free(chunk);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_rows", (chunk = must_malloc(CHUNK_MAX), ctx = must_create_ctx()),
+                   (lmc_ctx_free(ctx), free(chunk)))

@@ -1,55 +1,20 @@
 /* test_h5_rows_forged.c - chunks of rows that are cut, damaged or put together by somebody else, with checks that are
  * right: what the document allows is read, all else is refused, and memory is not asked for by claims. */
-#include "lmc_test_h5.h"
+#include "lmc_test_h5_forged.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "filter/chunk/chunk.h"
-#include "filter/chunk/chunk_head.h"
 
 #define ROW_NBYTES 1600
 #define ROW_COUNT 4
 #define CHUNK_NBYTES (ROW_NBYTES * ROW_COUNT)
-#define STORED_MAX 20000
 #define ROWS H5_WIRE_LAYOUT_ROWS
 
-static lmc_ctx *ctx;
-static h5_room room;
 static uint8_t chunk[CHUNK_NBYTES];
 
 /* ---- forged chunks ---- */
-
-/* Frames go in, the head is written last. */
-typedef struct forged {
-    uint8_t frames[STORED_MAX];
-    size_t nbytes;
-    uint32_t frame_nbytes[16];
-    unsigned frame_count;
-    uint8_t bytes[STORED_MAX]; /* the result */
-    size_t stored_nbytes;
-} forged;
-
-static forged f;
-
-/* Returns the mode. */
-static unsigned add_frame(const uint8_t *content, size_t nbytes, lmc_dtype dtype, lmc_base_form form,
-                          const uint8_t *base)
-{
-    lmc_params params;
-    size_t made = 0;
-    lmc_params_init(&params);
-    params.dtype = dtype;
-    params.base_form = form;
-    CU_ASSERT_EQUAL_FATAL(lmc_encode_delta(ctx, &params, content, nbytes, base,
-                                           base ? nbytes * (form == LMC_BASE_PLAIN ? 1 : 2) : 0,
-                                           f.frames + f.nbytes, sizeof f.frames - f.nbytes, &made),
-                          LMC_OK);
-    const unsigned mode = f.frames[f.nbytes + 6];
-    f.frame_nbytes[f.frame_count++] = (uint32_t)made;
-    f.nbytes += made;
-    return mode;
-}
 
 static void add_plain(const uint8_t *content, size_t nbytes)
 {
@@ -64,16 +29,6 @@ static void add_delta(const uint8_t *content, const uint8_t *base)
 static const uint8_t *row(unsigned i)
 {
     return chunk + (size_t)i * ROW_NBYTES;
-}
-
-static void finish(unsigned layout, unsigned swap, unsigned width, unsigned row_count)
-{
-    h5_head head = {.layout = layout, .swap_nbytes = swap, .width = width, .row_count = row_count};
-    h5_head_complete(&head);
-    h5_head_write(&head, f.frame_nbytes, f.bytes);
-    memcpy(f.bytes + head.nbytes, f.frames, f.nbytes);
-    f.stored_nbytes = head.nbytes + f.nbytes;
-    f.nbytes = f.frame_count = 0;
 }
 
 static lmc_status status_of(unsigned layout, unsigned swap, unsigned width, unsigned row_count)
@@ -99,14 +54,8 @@ static void fill_chunk(void)
 
 /* ---- heads ---- */
 
-static void store(uint8_t *p, uint64_t value, size_t nbytes)
-{
-    for (size_t i = 0; i < nbytes; i++)
-        p[i] = (uint8_t)(value >> 8 * i);
-}
-
 /* As the document has it: 10 bytes as in every layout, u32 count of rows, u32 for each frame but the last, check. */
-static void test_head_by_the_document(void)
+LMC_TEST(test_head_by_the_document)
 {
     uint8_t expected[10 + 4 + 4 * 2 + 8] = {0x8c, 0x4c, 0x4d, 0x48, 1, 3, 8, 0, 16, 0, 3, 0, 0, 0};
     const uint32_t sizes[3] = {0x01020304, 0xfffffff0, 77};
@@ -144,7 +93,7 @@ static lmc_status head_status(unsigned swap, unsigned width, uint32_t row_count)
     return status;
 }
 
-static void test_every_field_of_heads(void)
+LMC_TEST(test_every_field_of_heads)
 {
     static const uint32_t bad_counts[] = {0, 1, 65537, 0x10000002, 0x80000000, 0xffffffff};
     for (uint32_t count = 2; count <= 65536; count += count < 40 || count > 65500 ? 1 : 3517)
@@ -177,12 +126,7 @@ static void check_allowed(unsigned swap, unsigned width, unsigned row_count, siz
                   i > 0 && random_below(4) ? start - row_nbytes : NULL);
     }
     finish(ROWS, swap, width, row_count);
-    for (size_t i = 0; swap && i + swap <= nbytes; i += swap)
-        for (size_t j = 0; j < swap / 2; j++) {
-            const uint8_t byte = inner[i + j];
-            inner[i + j] = inner[i + swap - 1 - j];
-            inner[i + swap - 1 - j] = byte;
-        }
+    swap_bytes(inner, nbytes, swap);
     memcpy(expected, inner, nbytes);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < width; j++)
@@ -191,7 +135,7 @@ static void check_allowed(unsigned swap, unsigned width, unsigned row_count, siz
     CU_ASSERT(dst_nbytes == nbytes && memcmp(dst, expected, nbytes) == 0);
 }
 
-static void test_every_form_of_others(void)
+LMC_TEST(test_every_form_of_others)
 {
     for (unsigned i = 0; i < 300; i++) {
         const unsigned row_count = 2 + (unsigned)random_below(9);
@@ -204,7 +148,7 @@ static void test_every_form_of_others(void)
 
 /* ---- what it does not ---- */
 
-static void test_rows_of_unequal_size(void)
+LMC_TEST(test_rows_of_unequal_size)
 {
     static const size_t sizes[][3] = {{900, 900, 901}, {900, 900, 899}, {900, 901, 900}, {900, 899, 900},
                                       {901, 900, 900}, {0, 900, 900},   {900, 0, 900},   {900, 900, 0},
@@ -218,7 +162,7 @@ static void test_rows_of_unequal_size(void)
 }
 
 /* A frame that asks for a base where there is none: before all others, in every other layout, and alone. */
-static void test_no_base(void)
+LMC_TEST(test_no_base)
 {
     add_delta(row(1), row(0));
     add_plain(row(1), ROW_NBYTES);
@@ -242,7 +186,7 @@ static void test_no_base(void)
 }
 
 /* BF16 against F32 asks for twice as many bytes as a row has. */
-static void test_base_of_another_size(void)
+LMC_TEST(test_base_of_another_size)
 {
     uint8_t halves[ROW_NBYTES / 2];
     for (size_t i = 0; i < sizeof halves; i++)
@@ -255,7 +199,7 @@ static void test_base_of_another_size(void)
 }
 
 /* Whole rows that do not belong together: a checksum says so, and nobody is sent to look for a base. */
-static void test_rows_of_other_chunks(void)
+LMC_TEST(test_rows_of_other_chunks)
 {
     static const unsigned bases[][ROW_COUNT] = {{0, 1, 1, 2}, {0, 0, 2, 2}, {0, 2, 1, 2}, {0, 0, 1, 0}};
     make_good();
@@ -276,7 +220,7 @@ static void test_rows_of_other_chunks(void)
     CU_ASSERT_EQUAL(status_of(ROWS, 0, 0, ROW_COUNT), LMC_ERR_CHECKSUM);
 }
 
-static void test_sizes_of_frames(void)
+LMC_TEST(test_sizes_of_frames)
 {
     static const uint32_t wrong[] = {0, 1, 23, 5000, 0x7fffffff, 0xffffffff};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
@@ -296,7 +240,7 @@ static void test_sizes_of_frames(void)
 }
 
 /* Heads of frames that claim more than they have; rows that add up to more than a size_t. */
-static void test_claimed_sizes(void)
+LMC_TEST(test_claimed_sizes)
 {
     lmc_ctx *const counted = h5_create_counting();
     uint8_t dst[100];
@@ -315,13 +259,13 @@ static void test_claimed_sizes(void)
             CU_ASSERT_NOT_EQUAL(
                 lmc_h5_decode_chunk(counted, f.bytes, f.stored_nbytes, dst, sizeof dst, &nbytes), LMC_OK);
         }
-    CU_ASSERT(h5_state.largest < 100000);
+    CU_ASSERT(atomic_load(&pool.largest) < 100000);
     lmc_ctx_free(counted);
 }
 
 /* ---- damage ---- */
 
-static void test_truncations_and_flipped_bits(void)
+LMC_TEST(test_truncations_and_flipped_bits)
 {
     uint8_t *dst;
     size_t dst_nbytes;
@@ -336,7 +280,7 @@ static void test_truncations_and_flipped_bits(void)
     }
 }
 
-static void test_failing_allocations(void)
+LMC_TEST(test_failing_allocations)
 {
     const unsigned values[9] = {16, 0, 0, LMC_H5_MAGIC, 4, (LMC_DTYPE_F32 + 1u) << 16, 0, 0, ROW_COUNT};
     static uint8_t dst[32768];
@@ -347,46 +291,25 @@ static void test_failing_allocations(void)
         for (size_t failing = 0; is_met; failing++) {
             lmc_ctx *const counted = h5_create_counting();
             size_t nbytes = 7;
-            h5_state.failing = h5_state.calls + failing;
-            h5_state.once = (int)(way & 1);
+            pool_fail(failing, (int)(way & 1));
             const lmc_status status =
                 way < 2
                     ? lmc_h5_encode_chunk(counted, values, 9, chunk, CHUNK_NBYTES, dst, sizeof dst, &nbytes)
                     : lmc_h5_decode_chunk(counted, stored.bytes, stored.nbytes, dst, sizeof dst, &nbytes);
-            is_met = h5_state.calls > h5_state.failing;
+            is_met = pool_has_failed();
             CU_ASSERT(status == LMC_OK || (status == LMC_ERR_NOMEM && nbytes == 0));
             if (status == LMC_OK && way < 2)
                 CU_ASSERT(nbytes == stored.nbytes && memcmp(dst, stored.bytes, nbytes) == 0);
             if (status == LMC_OK && way >= 2)
                 CU_ASSERT(nbytes == CHUNK_NBYTES && memcmp(dst, chunk, nbytes) == 0);
             lmc_ctx_free(counted);
-            CU_ASSERT_EQUAL(h5_state.live, 0);
+            CU_ASSERT(pool_is_whole());
         }
     }
     free(stored.bytes);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_head_by_the_document),
-        LMC_TEST(test_every_field_of_heads),
-        LMC_TEST(test_every_form_of_others),
-        LMC_TEST(test_rows_of_unequal_size),
-        LMC_TEST(test_no_base),
-        LMC_TEST(test_base_of_another_size),
-        LMC_TEST(test_rows_of_other_chunks),
-        LMC_TEST(test_sizes_of_frames),
-        LMC_TEST(test_claimed_sizes),
-        LMC_TEST(test_truncations_and_flipped_bits),
-        LMC_TEST(test_failing_allocations),
-    };
-    room = h5_room_open(STORED_MAX, CHUNK_NBYTES + 2000);
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
-        abort();
-    fill_chunk();
-    const int status = LMC_TEST_MAIN("h5_rows_forged", tests, argc, argv);
-    lmc_ctx_free(ctx);
-    h5_room_close(&room);
-    return status;
-}
+LMC_TEST_MAIN_WITH("h5_rows_forged",
+                   (room = h5_room_open(FORGED_MAX, CHUNK_NBYTES + 2000), ctx = must_create_ctx(),
+                    fill_chunk()),
+                   (lmc_ctx_free(ctx), h5_room_close(&room)))

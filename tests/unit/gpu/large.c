@@ -56,36 +56,29 @@ static void check(lmc_dtype dtype, lmc_level level, unsigned mib, unsigned kerne
     lmc_ctx_free(ctx);
 }
 
-static void test_bf16_default(void)
+LMC_TEST(test_bf16_default)
 {
     check(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 256, LMC_CUDA_KERNEL_6_3_5);
 }
 
-static void test_bf16_fast(void)
+LMC_TEST(test_bf16_fast)
 {
     check(LMC_DTYPE_BF16, LMC_LEVEL_FAST, 256, LMC_CUDA_KERNEL_8_2_2);
 }
 
-static void test_f32_default(void)
+LMC_TEST(test_f32_default)
 {
     check(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 256, LMC_CUDA_KERNEL_ANY);
 }
 
-static void test_f16_max(void)
+LMC_TEST(test_f16_max)
 {
     check(LMC_DTYPE_F16, LMC_LEVEL_MAX, 128, LMC_CUDA_KERNEL_ANY);
 }
 
-static void test_f8_default(void)
+LMC_TEST(test_f8_default)
 {
     check(LMC_DTYPE_F8_E4M3, LMC_LEVEL_DEFAULT, 128, LMC_CUDA_KERNEL_ANY);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_bf16_default), LMC_TEST(test_bf16_fast),  LMC_TEST(test_f32_default),
-        LMC_TEST(test_f16_max),      LMC_TEST(test_f8_default),
-    };
-    return LMC_TEST_MAIN("gpu_large", tests, argc, argv);
-}
+LMC_TEST_MAIN("gpu_large")

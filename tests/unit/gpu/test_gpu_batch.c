@@ -3,6 +3,8 @@
 
 #include "lmc_test_gpu.h"
 
+#include "lmc_test_alloc.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,7 +30,7 @@ static lmc_cuda_batch *make_batch(void)
     return batch;
 }
 
-static void test_arguments(void)
+LMC_TEST(test_arguments)
 {
     lmc_cuda_batch *const batch = make_batch();
     test_frame frame = make_frame();
@@ -83,7 +85,7 @@ static lmc_status refuse_write(void *user, uint64_t device_address, const void *
 }
 
 /* Blocks of which the device has said nothing, as if it had not run, are the host's. */
-static void test_pending(void)
+LMC_TEST(test_pending)
 {
     lmc_cuda_batch *const batch = make_batch();
     test_frame frame = make_frame();
@@ -118,7 +120,7 @@ static void test_pending(void)
 }
 
 /* Damage of one tensor is told by name and place, and leaves the others right. */
-static void test_failures(void)
+LMC_TEST(test_failures)
 {
     lmc_cuda_batch *const batch = make_batch();
     test_frame frame = make_frame();
@@ -155,7 +157,7 @@ static void test_failures(void)
 
 /* The descriptors of a stored frame of 2^40 bytes would take more than 4 GiB. Of its pages, the first one and the last
  * one alone are there. */
-static void test_too_many_blocks(void)
+LMC_TEST(test_too_many_blocks)
 {
     const lmc_kernels *const kernels = lmc_kernels_get();
     const uint64_t content_nbytes = UINT64_C(1) << 40;
@@ -190,34 +192,14 @@ static void test_too_many_blocks(void)
 
 /* ---- memory that runs out ---- */
 
-typedef struct short_memory {
-    size_t left, held;
-} short_memory;
-
-static void *allocate_short(void *user, size_t nbytes)
-{
-    short_memory *const memory = user;
-    if (memory->left == 0)
-        return NULL;
-    memory->left--;
-    memory->held++;
-    return malloc(nbytes);
-}
-
-static void release_short(void *user, void *pointer)
-{
-    ((short_memory *)user)->held -= pointer != NULL;
-    free(pointer);
-}
-
 /* Prepares a frame and decodes it on the host. */
-static lmc_status use_batch(const lmc_allocator *allocator, const test_frame *frame)
+static lmc_status use_batch(const test_frame *frame)
 {
     lmc_cuda_batch *batch;
     const lmc_cuda_memory memory = {gpu_write, NULL};
     gpu_tensor tensor = {.frame = frame->bytes, .frame_nbytes = frame->nbytes};
     lmc_cuda_info info = LMC_INIT(lmc_cuda_info);
-    lmc_status status = lmc_cuda_batch_create(allocator, &batch);
+    lmc_status status = lmc_cuda_batch_create(&pool_allocator, &batch);
     if (status != LMC_OK)
         return status;
     gpu_prepare(batch, &tensor, 0);
@@ -235,30 +217,19 @@ static lmc_status use_batch(const lmc_allocator *allocator, const test_frame *fr
     return status;
 }
 
-static void test_memory(void)
+LMC_TEST(test_memory)
 {
     test_frame frame = make_frame();
     lmc_status status = LMC_ERR_NOMEM;
     size_t count = 0;
     for (; status != LMC_OK && count < 1000; count++) {
-        short_memory memory = {count, 0};
-        const lmc_allocator allocator = {allocate_short, release_short, &memory};
-        status = use_batch(&allocator, &frame);
+        pool_fail(count, 0);
+        status = use_batch(&frame);
         CU_ASSERT(status == LMC_OK || status == LMC_ERR_NOMEM);
-        CU_ASSERT_EQUAL(memory.held, 0);
+        CU_ASSERT(pool_is_whole());
     }
     CU_ASSERT(count > 10 && count < 1000);
     frame_free(&frame);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_arguments),       LMC_TEST(test_pending), LMC_TEST(test_failures),
-        LMC_TEST(test_too_many_blocks), LMC_TEST(test_memory),
-    };
-    ctx = must_create_ctx();
-    const int status = LMC_TEST_MAIN("gpu_batch", tests, argc, argv);
-    lmc_ctx_free(ctx);
-    return status;
-}
+LMC_TEST_MAIN_WITH("gpu_batch", ctx = must_create_ctx(), lmc_ctx_free(ctx))

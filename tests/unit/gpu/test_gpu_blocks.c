@@ -32,7 +32,7 @@ static gpu_run any_run(void)
     return (gpu_run){1 + (uint32_t)random_below(3), random_below(4) != 0, random_u64()};
 }
 
-static void test_dtypes(void)
+LMC_TEST(test_dtypes)
 {
     for (unsigned i = 0; i < LMC_DTYPE_COUNT * DATA_KIND_COUNT; i++) {
         const lmc_dtype dtype = (lmc_dtype)(i % LMC_DTYPE_COUNT);
@@ -47,7 +47,7 @@ static void test_dtypes(void)
 }
 
 /* Contents of all small sizes, and of sizes about those at which the hash changes its way. */
-static void test_sizes(void)
+LMC_TEST(test_sizes)
 {
     static const size_t sizes[] = {240,  241,  255,  256,  511,  1023, 1024, 1025,
                                    1088, 1089, 2047, 2048, 2049, 4096, 5000};
@@ -65,7 +65,7 @@ static void test_sizes(void)
 }
 
 /* Blocks of the sizes that the library chooses, with thread blocks as on a device. */
-static void test_usual_blocks(void)
+LMC_TEST(test_usual_blocks)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F16, LMC_DTYPE_F32, LMC_DTYPE_F8_E4M3,
                                        LMC_DTYPE_F8_E5M2};
@@ -79,7 +79,7 @@ static void test_usual_blocks(void)
         }
 }
 
-static void test_matrices(void)
+LMC_TEST(test_matrices)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F16, LMC_DTYPE_F32};
     unsigned with_offsets = 0;
@@ -106,7 +106,7 @@ static unsigned mask_mode(const test_frame *frame)
 }
 
 /* Zeros among weights, alone and in runs, so that masks are written in all modes. */
-static void test_masks(void)
+LMC_TEST(test_masks)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F8_E4M3, LMC_DTYPE_F64};
     unsigned count[256] = {0};
@@ -137,7 +137,7 @@ static void test_masks(void)
 }
 
 /* A thousand tensors of different dtypes in one batch. */
-static void test_small_tensors(void)
+LMC_TEST(test_small_tensors)
 {
     static gpu_tensor tensors[SMALL_COUNT];
     static uint8_t *contents[SMALL_COUNT];
@@ -172,7 +172,7 @@ static void test_small_tensors(void)
 }
 
 /* Normal weights in bf16, whose whole blocks are done by the kernels for their codes. */
-static void test_kernels_of_codes(void)
+LMC_TEST(test_kernels_of_codes)
 {
     uint64_t count[LMC_CUDA_KERNEL_COUNT] = {0};
     for (unsigned i = 0; i < 24; i++) {
@@ -191,7 +191,7 @@ static void test_kernels_of_codes(void)
 }
 
 /* The order in which threads run changes nothing. */
-static void test_orders(void)
+LMC_TEST(test_orders)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F8_E4M3};
     for (unsigned i = 0; i < 30; i++) {
@@ -203,18 +203,5 @@ static void test_orders(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_dtypes),       LMC_TEST(test_sizes),
-        LMC_TEST(test_usual_blocks), LMC_TEST(test_matrices),
-        LMC_TEST(test_masks),        LMC_TEST(test_small_tensors),
-        LMC_TEST(test_orders),       LMC_TEST(test_kernels_of_codes),
-    };
-    ctx = must_create_ctx();
-    content = must_malloc(NBYTES_MAX);
-    const int status = LMC_TEST_MAIN("gpu_blocks", tests, argc, argv);
-    free(content);
-    lmc_ctx_free(ctx);
-    return status;
-}
+LMC_TEST_MAIN_WITH("gpu_blocks", (ctx = must_create_ctx(), content = must_malloc(NBYTES_MAX)),
+                   (free(content), lmc_ctx_free(ctx)))

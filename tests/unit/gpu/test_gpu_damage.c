@@ -24,7 +24,7 @@ static test_frame frames[FRAME_COUNT];
 static size_t refused_count;
 
 /* A test, since encoding is asserted. */
-static void test_make_frames(void)
+LMC_TEST(test_make_frames)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F8_E4M3,
                                        LMC_DTYPE_F16,  LMC_DTYPE_U8,  LMC_DTYPE_F64};
@@ -114,7 +114,7 @@ static void damage(uint8_t *bytes, size_t nbytes)
     lmc_frame_free(frame);
 }
 
-static void test_random_damage(void)
+LMC_TEST(test_random_damage)
 {
     uint8_t *const bytes = must_malloc(FRAME_MAX);
     refused_count = 0;
@@ -129,7 +129,7 @@ static void test_random_damage(void)
 }
 
 /* Blocks that are whole for thread blocks as a device has them: the special kernels meet the damage first. */
-static void test_damaged_whole_blocks(void)
+LMC_TEST(test_damaged_whole_blocks)
 {
     uint8_t *const content = must_malloc(WHOLE_NBYTES), *const bytes = must_malloc(FRAME_MAX);
     test_frame whole[2];
@@ -156,7 +156,7 @@ static void test_damaged_whole_blocks(void)
 }
 
 /* Cuts and changes of whole frames, which the host finds. */
-static void test_cuts(void)
+LMC_TEST(test_cuts)
 {
     uint8_t *const bytes = must_malloc(FRAME_MAX);
     for (unsigned i = 0; i < 300; i++) {
@@ -171,7 +171,7 @@ static void test_cuts(void)
 }
 
 /* What the fuzzer keeps. */
-static void test_corpus(void)
+LMC_TEST(test_corpus)
 {
     size_t count;
     input_line *const lines = input_table_read(LMC_TESTS_DIR "/fuzz/corpus/frame_decode.tsv", &count);
@@ -187,12 +187,8 @@ static void test_corpus(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_make_frames), LMC_TEST(test_random_damage), LMC_TEST(test_damaged_whole_blocks),
-        LMC_TEST(test_cuts),        LMC_TEST(test_corpus),
-    };
     ctx = must_create_ctx();
-    const int status = LMC_TEST_MAIN("gpu_damage", tests, argc, argv);
+    const int status = lmc_test_main("gpu_damage", argc, argv);
     for (size_t i = 0; i < FRAME_COUNT; i++)
         frame_free(&frames[i]);
     lmc_ctx_free(ctx);

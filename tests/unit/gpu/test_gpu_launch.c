@@ -137,7 +137,7 @@ static void check_init_fails(lmc_status status, const char *text)
 
 /* ---- no driver: before the first success, which stays ---- */
 
-static void test_no_driver(void)
+LMC_TEST(test_no_driver)
 {
     setenv("LMC_CUDA_DRIVER", "no-driver.so.1", 1);
     check_init_fails(LMC_ERR_UNSUPPORTED, "there is no driver: no-driver.so.1");
@@ -154,7 +154,7 @@ static void test_no_driver(void)
     fake.reset();
 }
 
-static void test_no_context(void)
+LMC_TEST(test_no_context)
 {
     fake.context_set(NULL);
     check_init_fails(LMC_ERR_ARG, "no context of CUDA is current in this thread");
@@ -177,7 +177,7 @@ static void check_kernels(int major, int minor, const char *name, const char *im
     fake.reset();
 }
 
-static void test_kernels_of_devices(void)
+LMC_TEST(test_kernels_of_devices)
 {
     static const int ptx_errors[] = {UNSUPPORTED_PTX, NO_JIT_COMPILER, JIT_DISABLED};
     check_kernels(8, 0, "sm_80", "cubin of sm_80");
@@ -200,7 +200,7 @@ static void test_kernels_of_devices(void)
     fake.reset();
 }
 
-static void test_faults_of_loading(void)
+LMC_TEST(test_faults_of_loading)
 {
     static const char *const names[] = {"cuCtxGetId",
                                         "cuCtxGetDevice",
@@ -223,7 +223,7 @@ static void test_faults_of_loading(void)
 }
 
 /* A later context at the same address is another one. */
-static void test_contexts(void)
+LMC_TEST(test_contexts)
 {
     void *const first = create_context(), *const second = create_context();
     fake.reset();
@@ -242,7 +242,7 @@ static void test_contexts(void)
 }
 
 /* More contexts than are kept at hand: the kernels of an earlier one are loaded again. */
-static void test_many_contexts(void)
+LMC_TEST(test_many_contexts)
 {
     void *contexts[70];
     fake.reset();
@@ -258,7 +258,7 @@ static void test_many_contexts(void)
         fake.context_destroy(contexts[i]);
 }
 
-static void test_structs(void)
+LMC_TEST(test_structs)
 {
     lmc_cuda_device device = LMC_INIT(lmc_cuda_device);
     lmc_diag diag = LMC_INIT(lmc_diag);
@@ -276,7 +276,7 @@ static void test_structs(void)
 
 /* ---- launches ---- */
 
-static void test_decode(void)
+LMC_TEST(test_decode)
 {
     void *const context = create_context();
     prepared made;
@@ -302,7 +302,7 @@ static void check_refused(prepared *made, lmc_status status, const char *text)
     CU_ASSERT(strstr(lmc_cuda_diag(made->batch)->text, text) != NULL);
 }
 
-static void test_wrong_launches(void)
+LMC_TEST(test_wrong_launches)
 {
     void *const context = create_context();
     prepared made;
@@ -330,7 +330,7 @@ static void test_wrong_launches(void)
     fake.context_destroy(context);
 }
 
-static void test_faults_of_launches(void)
+LMC_TEST(test_faults_of_launches)
 {
     void *const context = create_context();
     prepared made;
@@ -376,7 +376,7 @@ static void *decode_in_thread(void *argument)
 }
 
 /* Threads with their own batches, in two contexts that nobody has used. */
-static void test_threads(void)
+LMC_TEST(test_threads)
 {
     pthread_t threads[THREAD_COUNT];
     decoding decodings[THREAD_COUNT];
@@ -400,24 +400,11 @@ static void test_threads(void)
 
 int main(int argc, char **argv)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(test_no_driver),
-        LMC_TEST(test_no_context),
-        LMC_TEST(test_kernels_of_devices),
-        LMC_TEST(test_faults_of_loading),
-        LMC_TEST(test_contexts),
-        LMC_TEST(test_many_contexts),
-        LMC_TEST(test_structs),
-        LMC_TEST(test_decode),
-        LMC_TEST(test_wrong_launches),
-        LMC_TEST(test_faults_of_launches),
-        LMC_TEST(test_threads),
-    };
     ctx = must_create_ctx();
     cuda.is_off = 1;
     find_fake();
     setenv("LMC_CUDA_DRIVER", LMC_FAKE_CUDA, 1); /* for one of the tests alone */
-    const int status = LMC_TEST_MAIN("gpu_launch", tests, argc, argv);
+    const int status = lmc_test_main("gpu_launch", argc, argv);
     lmc_ctx_free(ctx);
     return status;
 }

@@ -70,7 +70,7 @@ static void check_end(const test_frame *frame, int change, lmc_status wanted)
     frame_free(&changed);
 }
 
-static void test_ends(void)
+LMC_TEST(test_ends)
 {
     static uint8_t content[8192];
     for (unsigned i = 0; i < 12; i++) {
@@ -111,7 +111,7 @@ static lmc_status check_masked(const uint8_t *bitset, size_t bitset_nbytes, uint
 }
 
 /* The first and the last flag are set. In a wrong bitset, a flag behind the last one is set instead, or a spare bit. */
-static void test_masks_by_hand(void)
+LMC_TEST(test_masks_by_hand)
 {
     static const uint8_t bitmap[] = {LMC_FMT_BITSET_BITMAP, 1, 0, 0, 0, 4};
     static const uint8_t bitmap_beyond[] = {LMC_FMT_BITSET_BITMAP, 1, 0, 0, 0, 8};
@@ -133,14 +133,4 @@ static void test_masks_by_hand(void)
     CU_ASSERT_EQUAL(check_masked(pairs_spare, sizeof pairs_spare, 'b'), LMC_ERR_CORRUPT);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_ends),
-        LMC_TEST(test_masks_by_hand),
-    };
-    ctx = must_create_ctx();
-    const int status = LMC_TEST_MAIN("gpu_rules", tests, argc, argv);
-    lmc_ctx_free(ctx);
-    return status;
-}
+LMC_TEST_MAIN_WITH("gpu_rules", ctx = must_create_ctx(), lmc_ctx_free(ctx))

@@ -60,7 +60,7 @@ static void check_valid(const char *name, const file *frame)
     free(base.bytes);
 }
 
-static void test_valid_frames(void)
+LMC_TEST(test_valid_frames)
 {
     DIR *const entries = opendir(VECTORS);
     const struct dirent *entry;
@@ -112,7 +112,7 @@ static void check_corrupt(const input_line *line)
     free(base.bytes);
 }
 
-static void test_corrupt_frames(void)
+LMC_TEST(test_corrupt_frames)
 {
     size_t count;
     input_line *const lines = input_table_read(VECTORS "/corrupt/EXPECT.tsv", &count);
@@ -122,14 +122,4 @@ static void test_corrupt_frames(void)
     CU_ASSERT(count > 400);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_valid_frames),
-        LMC_TEST(test_corrupt_frames),
-    };
-    ctx = must_create_ctx();
-    const int status = LMC_TEST_MAIN("gpu_vectors", tests, argc, argv);
-    lmc_ctx_free(ctx);
-    return status;
-}
+LMC_TEST_MAIN_WITH("gpu_vectors", ctx = must_create_ctx(), lmc_ctx_free(ctx))

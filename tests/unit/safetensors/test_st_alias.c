@@ -95,7 +95,7 @@ static void expect(memory_source *memory, const size_t *owners)
     st_aliases_free(&aliases);
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     uint32_t state = 1;
     for (size_t i = 0; i < sizeof data / 2; i++) {
@@ -107,7 +107,7 @@ static void test_begin(void)
 
 #define COPY (sizeof data / 2) /* the same bytes again */
 
-static void test_equal_tensors(void)
+LMC_TEST(test_equal_tensors)
 {
     static const size_t owners[] = {0, 1, 0, 3, 4, 1, 0};
     memory_source memory;
@@ -124,7 +124,7 @@ static void test_equal_tensors(void)
 }
 
 /* Equal but for one byte, in a sample or between the samples. */
-static void test_one_byte_differs(void)
+LMC_TEST(test_one_byte_differs)
 {
     static const size_t places[] = {0, 511, 512, 49999, 50000, 74321, 99488, 99999};
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -142,7 +142,7 @@ static void test_one_byte_differs(void)
 }
 
 /* From 64 bytes on; no bytes, or few, are no alias. */
-static void test_small_tensors(void)
+LMC_TEST(test_small_tensors)
 {
     static const size_t sizes[] = {0, 1, 63, 64, 65, 511, 512, 513, 1024, 1536, 1537};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -157,7 +157,7 @@ static void test_small_tensors(void)
 }
 
 /* Tensors that only agree in all samples cost no more than a few comparisons each. */
-static void test_hostile_tensors(void)
+LMC_TEST(test_hostile_tensors)
 {
     enum { COUNT = 60, NBYTES = 5000 };
     static const size_t step = 8192;
@@ -185,7 +185,7 @@ static void test_hostile_tensors(void)
     test_begin();
 }
 
-static void test_no_reading_without_peers(void)
+LMC_TEST(test_no_reading_without_peers)
 {
     memory_source memory;
     st_aliases aliases;
@@ -199,7 +199,7 @@ static void test_no_reading_without_peers(void)
     drop(&memory);
 }
 
-static void test_failures(void)
+LMC_TEST(test_failures)
 {
     const int cancel = 1;
     memory_source memory;
@@ -217,12 +217,4 @@ static void test_failures(void)
     drop(&memory);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),         LMC_TEST(test_equal_tensors),   LMC_TEST(test_one_byte_differs),
-        LMC_TEST(test_small_tensors), LMC_TEST(test_hostile_tensors), LMC_TEST(test_no_reading_without_peers),
-        LMC_TEST(test_failures),
-    };
-    return LMC_TEST_MAIN("st_alias", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_alias")

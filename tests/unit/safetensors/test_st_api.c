@@ -1,21 +1,13 @@
 /*
- * test_st_api.c - lmc_st.h from the outside: convert, open, find, read ranges, several threads, cancel.
+ * test_st_api.c - lmc_st.h from the outside: convert, open, find, read ranges, cancel.
  */
-#include "lmc_test.h"
-
-#include "lmc_st_experimental.h"
-
-#include <pthread.h>
-#include <unistd.h>
+#include "lmc_test_st.h"
 
 #define VALUE_COUNT 200000u
 #define NOISE_NBYTES 300000u
 #define DATA_NBYTES (2 * VALUE_COUNT + NOISE_NBYTES + 8)
 
-static char directory[] = "/tmp/lmc-st-api-XXXXXX";
-static char plain_path[64];
-static char archive_path[64];
-static char back_path[64];
+static const char *plain_path, *archive_path, *back_path;
 static unsigned char data[DATA_NBYTES];
 
 /* Tensors "weights" (BF16, coded), "noise" (U8), "pair" (F32, short), "none" (I8, empty). */
@@ -36,10 +28,9 @@ static void make_files(void)
         if (i < 2 * VALUE_COUNT && i % 2 == 1)
             data[i] = (unsigned char)(0x3c | (state >> 24 & 0x80) | (state >> 20 & 1));
     }
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
-    snprintf(plain_path, sizeof plain_path, "%s/m.safetensors", directory);
-    snprintf(archive_path, sizeof archive_path, "%s/m.safetensors.lmc", directory);
-    snprintf(back_path, sizeof back_path, "%s/back", directory);
+    plain_path = lmc_test_path("m.safetensors");
+    archive_path = lmc_test_path("m.safetensors.lmc");
+    back_path = lmc_test_path("back");
     FILE *const file = fopen(plain_path, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     const unsigned char prefix[8] = {(unsigned char)length, (unsigned char)(length >> 8)};
@@ -49,7 +40,7 @@ static void make_files(void)
     CU_ASSERT_EQUAL(fclose(file), 0);
 }
 
-static void test_convert(void)
+LMC_TEST(test_convert)
 {
     lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -73,7 +64,7 @@ static lmc_st_file *open_or_fail(const char *path)
     return file;
 }
 
-static void test_describe(void)
+LMC_TEST(test_describe)
 {
     static const lmc_st_mode modes[] = {LMC_ST_MODE_CODED, LMC_ST_MODE_CODED, LMC_ST_MODE_SHORT,
                                         LMC_ST_MODE_SHORT};
@@ -125,7 +116,7 @@ static void check_ranges(const lmc_st_file *file, lmc_ctx *ctx)
     }
 }
 
-static void test_read(void)
+LMC_TEST(test_read)
 {
     lmc_ctx *ctx = NULL;
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
@@ -139,7 +130,7 @@ static void test_read(void)
     lmc_ctx_free(ctx);
 }
 
-static void test_read_limits(void)
+LMC_TEST(test_read_limits)
 {
     unsigned char dst[16];
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -155,7 +146,7 @@ static void test_read_limits(void)
 }
 
 /* A plain file that is cut while it is open: the tensor is named. */
-static void test_read_of_a_cut_file(void)
+LMC_TEST(test_read_of_a_cut_file)
 {
     unsigned char dst[16];
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -171,35 +162,7 @@ static void test_read_of_a_cut_file(void)
     lmc_st_close(file);
 }
 
-static void *read_all(void *file)
-{
-    unsigned char *const dst = malloc(DATA_NBYTES);
-    size_t wrong = dst == NULL;
-    for (uint64_t i = 0; i < 40 && wrong == 0; i++) {
-        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        wrong += lmc_st_tensor_info(file, i % 4, &tensor) != LMC_OK;
-        wrong += lmc_st_read(file, NULL, i % 4, dst, DATA_NBYTES, NULL) != LMC_OK;
-        wrong += memcmp(dst, data + tensor.data_offset, tensor.nbytes) != 0;
-    }
-    free(dst);
-    return wrong == 0 ? NULL : file;
-}
-
-static void test_threads_share_a_file(void)
-{
-    pthread_t threads[4];
-    lmc_st_file *const file = open_or_fail(archive_path);
-    for (size_t i = 0; i < 4; i++)
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, read_all, file), 0);
-    for (size_t i = 0; i < 4; i++) {
-        void *wrong = NULL;
-        CU_ASSERT_EQUAL(pthread_join(threads[i], &wrong), 0);
-        CU_ASSERT_PTR_NULL(wrong);
-    }
-    lmc_st_close(file);
-}
-
-/* ---- progress, cancel, options ---- */
+/* ---- progress, cancel ---- */
 
 typedef struct watch {
     uint64_t last, total;
@@ -219,7 +182,7 @@ static void watch_progress(void *user, uint64_t done_nbytes, uint64_t total_nbyt
     __atomic_store_n(&seen->cancel, seen->cancels, __ATOMIC_RELAXED);
 }
 
-static void test_progress_and_cancel(void)
+LMC_TEST(test_progress_and_cancel)
 {
     for (unsigned threads = 1; threads < 4; threads++) {
         for (int cancels = 0; cancels < 2; cancels++) {
@@ -247,22 +210,6 @@ static void test_progress_and_cancel(void)
     }
 }
 
-static void test_option_rules(void)
-{
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.struct_size = sizeof(options) + 1;
-    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &options, NULL, NULL), LMC_ERR_ARG);
-    lmc_st_options_init(&options);
-    options.thread_count = LMC_THREAD_COUNT_MAX + 1;
-    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &options, NULL, NULL), LMC_ERR_ARG);
-    /* a caller of an older version knows fewer fields */
-    lmc_st_options_init(&options);
-    options.struct_size = offsetof(lmc_st_options, thread_count);
-    options.thread_count = LMC_THREAD_COUNT_MAX + 1;
-    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &options, NULL, NULL), LMC_OK);
-}
-
 /* ---- shapes of many dimensions ---- */
 
 #define RANK_COUNT 4
@@ -281,20 +228,18 @@ static void expect_shape(const lmc_st_file *file, uint64_t index, size_t rank)
 }
 
 /* Shapes of few dimensions are kept as numbers, others are made from the text. */
-static void test_large_ranks(void)
+LMC_TEST(test_large_ranks)
 {
     static const size_t ranks[RANK_COUNT] = {15, 16, 17, LMC_ST_RANK_MAX};
     uint64_t shape[LMC_ST_RANK_MAX];
-    lmc_st_writer *writer = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_writer_create(NULL, &writer), LMC_OK);
+    const char *const path = lmc_test_path("ranks");
+    lmc_st_writer *const writer = lmc_test_writer();
     for (size_t i = 0; i < RANK_COUNT; i++) {
         const char name = (char)('a' + i);
         for (size_t dim = 0; dim < ranks[i]; dim++)
             shape[dim] = dim == 2 ? 3 : dim + 1 == ranks[i] ? 2 : 1;
         CU_ASSERT_EQUAL(lmc_st_writer_add(writer, &name, 1, LMC_DTYPE_U8, shape, ranks[i], data), LMC_OK);
     }
-    char path[80];
-    snprintf(path, sizeof path, "%s/ranks", directory);
     for (int is_plain = 0; is_plain < 2; is_plain++) {
         CU_ASSERT_EQUAL(is_plain ? lmc_st_writer_write_plain(writer, path, NULL, NULL, NULL)
                                  : lmc_st_writer_write(writer, path, NULL, NULL, NULL),
@@ -309,10 +254,10 @@ static void test_large_ranks(void)
 }
 
 /* Spaces are allowed in a shape, and read with it. */
-static void test_spaced_shape(void)
+LMC_TEST(test_spaced_shape)
 {
     char bytes[400];
-    char path[80];
+    const char *const path = lmc_test_path("spaced");
     const int length = snprintf(
         bytes + 8, sizeof bytes - 8,
         "{\"a\":{\"dtype\":\"U8\", \"shape\" :\t[ 1 , 1,1 ,1,\n\r1,1,1,1,1,1,1,1,1,1,1,1 , 12 , 2 ] ,"
@@ -320,11 +265,7 @@ static void test_spaced_shape(void)
     const unsigned char prefix[8] = {(unsigned char)length};
     memcpy(bytes, prefix, sizeof prefix);
     memset(bytes + 8 + length, 'x', 24);
-    snprintf(path, sizeof path, "%s/spaced", directory);
-    FILE *const stream = fopen(path, "wb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(stream);
-    CU_ASSERT_EQUAL(fwrite(bytes, 1, (size_t)length + 32, stream), (size_t)length + 32);
-    CU_ASSERT_EQUAL(fclose(stream), 0);
+    lmc_test_write(path, bytes, (size_t)length + 32);
     lmc_st_file *const file = open_or_fail(path);
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     CU_ASSERT_EQUAL_FATAL(lmc_st_tensor_info(file, 0, &tensor), LMC_OK);
@@ -335,27 +276,10 @@ static void test_spaced_shape(void)
     CU_ASSERT_EQUAL(unlink(path), 0);
 }
 
-static void test_clean_up(void)
+LMC_TEST(test_clean_up)
 {
     unlink(plain_path);
     unlink(archive_path);
-    CU_ASSERT_EQUAL(rmdir(directory), 0); /* nothing was left behind */
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_convert),
-        LMC_TEST(test_describe),
-        LMC_TEST(test_read),
-        LMC_TEST(test_read_limits),
-        LMC_TEST(test_threads_share_a_file),
-        LMC_TEST(test_progress_and_cancel),
-        LMC_TEST(test_option_rules),
-        LMC_TEST(test_read_of_a_cut_file),
-        LMC_TEST(test_large_ranks),
-        LMC_TEST(test_spaced_shape),
-        LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_api", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_api")

@@ -4,16 +4,18 @@
 #include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 #define COUNT LMC_TEST_VALUE_COUNT
 
 static unsigned char w[2 * COUNT], v[2 * COUNT], u[2 * COUNT], f[4 * COUNT], g[4 * COUNT];
-static char old[LMC_TEST_PATH_NBYTES], new[LMC_TEST_PATH_NBYTES], archive[LMC_TEST_PATH_NBYTES];
+static const char *old, *new, *archive;
 
 static void set_paths(void)
 {
-    snprintf(old, sizeof old, "%s/old.safetensors", lmc_test_dir);
-    snprintf(new, sizeof new, "%s/new.safetensors", lmc_test_dir);
-    snprintf(archive, sizeof archive, "%s/new.safetensors.lmc", lmc_test_dir);
+    old = lmc_test_path("old.safetensors");
+    new = lmc_test_path("new.safetensors");
+    archive = lmc_test_path("new.safetensors.lmc");
 }
 
 static void clean(void)
@@ -23,16 +25,14 @@ static void clean(void)
     (void)unlink(archive);
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
     set_paths();
 }
 
 /* Converts `new` against `old`, with one and with three threads, and restores it. */
 static void convert(void)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const char *const again = lmc_test_path("again");
     CU_ASSERT_EQUAL(lmc_test_convert(new, old, archive, 1, &diag), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_convert(new, old, again, 3, &diag), LMC_OK);
@@ -51,7 +51,7 @@ static void expect_base(const char *name, int base, lmc_st_base_place place)
     CU_ASSERT_TRUE(base < 0 || found == place);
 }
 
-static void test_snapshots(void)
+LMC_TEST(test_snapshots)
 {
     lmc_st_file *file = NULL;
     lmc_st_base base = LMC_INIT(lmc_st_base);
@@ -71,9 +71,8 @@ static void test_snapshots(void)
 }
 
 /* Of itself little more than the header is left. */
-static void test_itself(void)
+LMC_TEST(test_itself)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_write_snapshot(new, 3);
     CU_ASSERT_EQUAL(lmc_test_convert(new, new, archive, 2, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_nbytes(archive) < 1500);
@@ -82,7 +81,7 @@ static void test_itself(void)
 }
 
 /* Added, removed, reshaped, retyped, renamed. */
-static void test_matching(void)
+LMC_TEST(test_matching)
 {
     lmc_test_snapshot(w, COUNT, 0);
     lmc_test_snapshot(v, COUNT, 1);
@@ -113,9 +112,8 @@ static void test_matching(void)
 
 /* A BF16 copy of F32 masters of the same file costs next to nothing, with and without a base, whatever
  * stands first; a tensor that is none is not taken for one. */
-static void test_masters(void)
+LMC_TEST(test_masters)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_snapshot_f32(f, COUNT, 2);
     lmc_test_snapshot_f32(g, COUNT, 5);
     lmc_test_rounded(w, f, COUNT);
@@ -148,7 +146,7 @@ static void test_masters(void)
 }
 
 /* The masters are in the base only. */
-static void test_masters_in_base(void)
+LMC_TEST(test_masters_in_base)
 {
     lmc_test_snapshot_f32(f, COUNT, 2);
     lmc_test_rounded(w, f, COUNT);
@@ -165,9 +163,8 @@ static void test_masters_in_base(void)
 }
 
 /* Same values, other shape: no copy. */
-static void test_no_master(void)
+LMC_TEST(test_no_master)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const uint64_t square[2] = {COUNT / 100, 100};
     lmc_test_snapshot_f32(f, COUNT, 2);
     lmc_test_rounded(w, f, COUNT);
@@ -181,7 +178,7 @@ static void test_no_master(void)
 }
 
 /* An alias has no base of its own, nor is it one. */
-static void test_alias(void)
+LMC_TEST(test_alias)
 {
     lmc_st_mode mode;
     lmc_st_base_place place;
@@ -210,9 +207,8 @@ static void test_alias(void)
 }
 
 /* A program's archive. */
-static void test_writer(void)
+LMC_TEST(test_writer)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options = lmc_test_options(2);
     lmc_test_write_snapshot(old, 0);
     lmc_test_snapshot(w, COUNT, 1);
@@ -232,11 +228,10 @@ static void test_writer(void)
 }
 
 /* Parts of a tensor, by an open file. */
-static void test_read_range(void)
+LMC_TEST(test_read_range)
 {
     static unsigned char got[2 * COUNT];
     lmc_st_file *file = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const size_t places[] = {0, 1, 2047, 70001, sizeof got - 1};
     lmc_test_write_snapshot(old, 0);
     lmc_test_write_snapshot(new, 2);
@@ -255,11 +250,10 @@ static void test_read_range(void)
 }
 
 /* Without a base and without masters nothing is recorded of either. */
-static void test_none(void)
+LMC_TEST(test_none)
 {
     lmc_st_file *file = NULL;
     lmc_st_base base = LMC_INIT(lmc_st_base);
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_write_snapshot(new, 0);
     CU_ASSERT_EQUAL(lmc_test_convert(new, NULL, archive, 1, &diag), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, NULL, &file, &diag), LMC_OK);
@@ -280,18 +274,4 @@ static void test_none(void)
     clean();
 }
 
-static void test_clean_up(void)
-{
-    lmc_test_dir_end();
-}
-
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),      LMC_TEST(test_snapshots), LMC_TEST(test_itself),
-        LMC_TEST(test_matching),   LMC_TEST(test_masters),   LMC_TEST(test_masters_in_base),
-        LMC_TEST(test_no_master),  LMC_TEST(test_alias),     LMC_TEST(test_writer),
-        LMC_TEST(test_read_range), LMC_TEST(test_none),      LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_base", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_base")

@@ -7,10 +7,7 @@
 
 #include <errno.h>
 
-static void test_begin(void)
-{
-    lmc_test_dir_make();
-}
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
 
 /* "sN.safetensors", and its archive. */
 static const char *plain_name(unsigned step)
@@ -39,7 +36,6 @@ static void write_tiny(const char *path, unsigned step)
 /* Archives 0 .. count-1, each with the one before it as its base (the first with none); plain files stay. */
 static void make_chain(unsigned count, void (*write)(const char *path, unsigned step))
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned i = 0; i < count; i++) {
         write(plain_name(i), i);
         CU_ASSERT_EQUAL(
@@ -59,7 +55,6 @@ static void drop_chain(unsigned count)
 static size_t chain_length(const char *path)
 {
     lmc_st_file *file = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     size_t count = 0;
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, NULL, &file, NULL), LMC_OK);
     for (const lmc_st_file *at = file; at != NULL; count++)
@@ -69,12 +64,11 @@ static size_t chain_length(const char *path)
 }
 
 /* Each is restored with nothing but archives there. */
-static void test_chains(void)
+LMC_TEST(test_chains)
 {
     enum { COUNT = 20 };
     make_chain(COUNT, lmc_test_write_snapshot);
-    const lmc_test_kept kept_kept = lmc_test_keep("kept");
-    const char *const kept = kept_kept.path;
+    const char *const kept = lmc_test_path("kept");
     for (unsigned i = 0; i < COUNT; i++) {
         CU_ASSERT_EQUAL(rename(plain_name(i), kept), 0);
         CU_ASSERT_EQUAL(chain_length(archive_name(i)), i + 1);
@@ -84,9 +78,8 @@ static void test_chains(void)
     drop_chain(COUNT);
 }
 
-static void test_longest_chain(void)
+LMC_TEST(test_longest_chain)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_chain(LMC_ST_CHAIN_MAX, write_tiny);
     const unsigned last = LMC_ST_CHAIN_MAX - 1;
     for (unsigned i = 0; i < last; i++)
@@ -110,9 +103,8 @@ static void test_longest_chain(void)
 }
 
 /* A file needs a base that needs the file. */
-static void test_cycle(void)
+LMC_TEST(test_cycle)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     write_tiny(plain_name(0), 0);
     write_tiny(plain_name(1), 1);
     CU_ASSERT_EQUAL(lmc_test_convert(plain_name(0), plain_name(1), archive_name(0), 1, &diag), LMC_OK);
@@ -129,15 +121,11 @@ static void test_cycle(void)
 }
 
 /* NAME and NAME.lmc, beside it and in a directory, and a file that was named. */
-static void test_places(void)
+LMC_TEST(test_places)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    const lmc_test_kept dir_kept = lmc_test_keep("dir");
-    const char *const dir = dir_kept.path;
-    const lmc_test_kept away_kept = lmc_test_keep("away");
-    const char *const away = away_kept.path;
-    const lmc_test_kept out_kept = lmc_test_keep("restored");
-    const char *const out = out_kept.path;
+    const char *const dir = lmc_test_path("dir");
+    const char *const away = lmc_test_path("away");
+    const char *const out = lmc_test_path("restored");
     CU_ASSERT_EQUAL(mkdir(dir, 0755), 0);
     make_chain(2, write_tiny);
     CU_ASSERT_EQUAL(rename(plain_name(0), away), 0);
@@ -164,11 +152,9 @@ static void test_places(void)
 
 /* A symbolic link is followed; a file of the name that is another one is passed over, even if only its content
  * differs. */
-static void test_passed_over(void)
+LMC_TEST(test_passed_over)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    const lmc_test_kept dir_kept = lmc_test_keep("dir");
-    const char *const dir = dir_kept.path;
+    const char *const dir = lmc_test_path("dir");
     CU_ASSERT_EQUAL(mkdir(dir, 0755), 0);
     make_chain(2, write_tiny);
     (void)unlink(archive_name(0));
@@ -192,12 +178,10 @@ static void test_passed_over(void)
 }
 
 /* Every bit of the base counts: plain, or an archive, whose own checks speak first. */
-static void test_wrong_by_one_bit(void)
+LMC_TEST(test_wrong_by_one_bit)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_result result = LMC_INIT(lmc_st_result);
-    const lmc_test_kept out_kept = lmc_test_keep("restored");
-    const char *const out = out_kept.path;
+    const char *const out = lmc_test_path("restored");
     make_chain(2, write_tiny);
     (void)unlink(archive_name(0));
     const size_t nbytes = lmc_test_nbytes(plain_name(0));
@@ -218,9 +202,8 @@ static void test_wrong_by_one_bit(void)
 }
 
 /* A flip in any file of a chain is found; with a damaged middle the diagnostic says where. */
-static void test_damaged_chain(void)
+LMC_TEST(test_damaged_chain)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_chain(3, write_tiny);
     for (unsigned i = 0; i < 3; i++)
         (void)unlink(plain_name(i));
@@ -243,9 +226,8 @@ static void test_damaged_chain(void)
 }
 
 /* Without the base, everything else is verified. */
-static void test_verify_without(void)
+LMC_TEST(test_verify_without)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_test_write_snapshot(plain_name(0), 0);
     lmc_test_write_snapshot(plain_name(1), 1);
@@ -263,13 +245,11 @@ static void test_verify_without(void)
 }
 
 /* What needs no base, and what can be had of it, is saved. */
-static void test_salvage(void)
+LMC_TEST(test_salvage)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_options options = lmc_test_options(2);
-    const lmc_test_kept out_kept = lmc_test_keep("restored");
-    const char *const out = out_kept.path;
+    const char *const out = lmc_test_path("restored");
     options.salvage = 1;
     options.force = 1;
     lmc_test_write_snapshot(plain_name(0), 0);
@@ -289,9 +269,8 @@ static void test_salvage(void)
 }
 
 /* No call writes to a base. */
-static void test_never_written(void)
+LMC_TEST(test_never_written)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_chain(3, write_tiny);
     (void)unlink(plain_name(0));
     CU_ASSERT_EQUAL(lmc_test_convert(plain_name(2), archive_name(1), archive_name(1), 1, &diag), LMC_ERR_ARG);
@@ -304,9 +283,8 @@ static void test_never_written(void)
     drop_chain(3);
 }
 
-static void test_set_base(void)
+LMC_TEST(test_set_base)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *file = NULL;
     const lmc_st_file *base = NULL;
     unsigned char got[4000];
@@ -327,9 +305,8 @@ static void test_set_base(void)
 }
 
 /* A base whose name cannot be recorded. */
-static void test_name(void)
+LMC_TEST(test_name)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const char *const bad = lmc_test_path("not \xff utf-8");
     write_tiny(bad, 0);
     write_tiny(plain_name(1), 1);
@@ -343,14 +320,13 @@ static void test_name(void)
 }
 
 /* Each file of a directory has the file of its name as its base, or none. */
-static void test_directories(void)
+LMC_TEST(test_directories)
 {
     static const char *const folders[] = {"d0", "d0/sub", "d1", "d1/sub", "d2", "d2/sub"};
     lmc_st_options options = lmc_test_options(2);
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    const lmc_test_kept a1 = lmc_test_keep("a1");
-    const lmc_test_kept d0 = lmc_test_keep("d0");
-    const char *const dirs[] = {a1.path, d0.path};
+    const char *const a1 = lmc_test_path("a1");
+    const char *const d0 = lmc_test_path("d0");
+    const char *const dirs[] = {a1, d0};
     lmc_st_writer *writer = NULL;
     for (size_t i = 0; i < 6; i++)
         CU_ASSERT_EQUAL(mkdir(lmc_test_path(folders[i]), 0755), 0);
@@ -365,9 +341,9 @@ static void test_directories(void)
         CU_ASSERT_EQUAL(lmc_test_add(writer, "w", LMC_DTYPE_U8, 3 + i, "only"), LMC_OK);
         lmc_test_write_plain(writer, lmc_test_path(name));
     }
-    options.base = d0.path;
+    options.base = d0;
     CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d1"), lmc_test_path("a1"), &options, NULL, &diag), LMC_OK);
-    options.base = a1.path;
+    options.base = a1;
     options.base_dirs = dirs;
     options.base_dir_count = 2;
     CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d2"), lmc_test_path("a2"), &options, NULL, &diag), LMC_OK);
@@ -386,7 +362,7 @@ static void test_directories(void)
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("r3")));
     options.base = lmc_test_path("d0/m.safetensors");
     CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_path("a2"), &options, NULL, &diag), LMC_ERR_ARG);
-    options.base = d0.path;
+    options.base = d0;
     options.force = 1;
     CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d1"), lmc_test_path("d0"), &options, NULL, &diag),
                     LMC_ERR_ARG);
@@ -397,29 +373,4 @@ static void test_directories(void)
     lmc_test_remove(lmc_test_path("r2"));
 }
 
-static void test_clean_up(void)
-{
-    lmc_test_dir_end();
-}
-
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_chains),
-        LMC_TEST(test_longest_chain),
-        LMC_TEST(test_cycle),
-        LMC_TEST(test_places),
-        LMC_TEST(test_passed_over),
-        LMC_TEST(test_wrong_by_one_bit),
-        LMC_TEST(test_damaged_chain),
-        LMC_TEST(test_verify_without),
-        LMC_TEST(test_salvage),
-        LMC_TEST(test_never_written),
-        LMC_TEST(test_set_base),
-        LMC_TEST(test_name),
-        LMC_TEST(test_directories),
-        LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_base_chain", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_base_chain")

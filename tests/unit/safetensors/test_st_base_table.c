@@ -7,6 +7,8 @@
 
 #include "safetensors/archive/table.h"
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 #define TENSOR_COUNT 6
 
 /* ---- in memory ---- */
@@ -48,7 +50,6 @@ static forged make(const st_link *links, size_t link_count, const char *name)
 /* Reads the table with its checksum made right. */
 static lmc_status read_again(const forged *made, st_table *table)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_store64(made->bytes + made->nbytes - 8, st_hash(made->bytes, made->nbytes - 8));
     return st_table_read(table, &lmc_memory_default, made->bytes, made->nbytes, 0, &diag);
 }
@@ -61,7 +62,7 @@ static void expect(forged made, lmc_status status)
     free(made.bytes);
 }
 
-static void test_round_trip(void)
+LMC_TEST(test_round_trip)
 {
     st_table table;
     const forged made = make(usual_links, 3, "step.safetensors");
@@ -80,7 +81,7 @@ static void test_round_trip(void)
     expect(make(usual_links + 1, 1, ""), LMC_OK);
 }
 
-static void test_names(void)
+LMC_TEST(test_names)
 {
     static const char *const good[] = {"a", "...", ".a", "a b", "\xc3\xa9", "a\nb", "12345678"};
     static const char *const bad[] = {"/", "a/b", "/etc/passwd", "..", ".", "../x", "a\xff", "\xc0\x80"};
@@ -104,7 +105,7 @@ static void test_names(void)
     expect(made, LMC_ERR_CORRUPT);
 }
 
-static void test_base_without_links(void)
+LMC_TEST(test_base_without_links)
 {
     const size_t fields[] = {8, 16, 24};
     for (size_t i = 0; i < 3; i++) {
@@ -116,7 +117,7 @@ static void test_base_without_links(void)
     expect(make(usual_links, 3, ""), LMC_ERR_CORRUPT);
 }
 
-static void test_links(void)
+LMC_TEST(test_links)
 {
     static const struct {
         st_link links[2];
@@ -139,7 +140,7 @@ static void test_links(void)
     }
 }
 
-static void test_sizes(void)
+LMC_TEST(test_sizes)
 {
     const uint32_t counts[] = {0, 2, 4, 0x20000003u, UINT32_MAX};
     const uint32_t names[] = {0, 8, 17, 255, 256, 0x80000000u, UINT32_MAX};
@@ -162,7 +163,7 @@ static void test_sizes(void)
 }
 
 /* Every bit flipped behind a right checksum: refused, or something that keeps the rules. */
-static void test_every_bit(void)
+LMC_TEST(test_every_bit)
 {
     st_table table;
     const forged made = make(usual_links, 3, "step.safetensors");
@@ -220,7 +221,6 @@ static void write_archive(opened *archive, const char *path)
 static void make_files(void)
 {
     static unsigned char w[4000], v[4000];
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned step = 0; step < 2; step++) {
         lmc_st_writer *const writer = lmc_test_writer();
         lmc_test_snapshot(w, sizeof w / 2, step);
@@ -240,7 +240,6 @@ static void make_files(void)
 
 static void expect_restore(lmc_status status, const char *text)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL(lmc_test_restore(lmc_test_path("x.lmc"), NULL, NULL, lmc_test_path("out"), &diag),
                     status);
     if (text != NULL)
@@ -264,19 +263,17 @@ static void change_link(size_t at, unsigned char value, lmc_status status, const
     expect_restore(status, text);
 }
 
-static void test_forged_archives(void)
+LMC_TEST(test_forged_archives)
 {
-    lmc_test_dir_make();
     change_link(4, 0, LMC_OK, NULL);
     change_link(4, 1, LMC_ERR_BASE, "holds other content");                     /* a against b */
     change_link(4, 2, LMC_ERR_CORRUPT, "another type or size");                 /* against c */
     change_link(4, 3, LMC_ERR_CORRUPT, "another type or size");                 /* against none */
     change_link(7, 0x80, LMC_ERR_CORRUPT, NULL);                                /* itself */
     change_link(16, 3, LMC_ERR_CORRUPT, "disagree on whether it needs a base"); /* d instead of c */
-    lmc_test_dir_end();
 }
 
-static void test_forged_base(void)
+LMC_TEST(test_forged_base)
 {
     static const struct {
         size_t at;
@@ -288,8 +285,6 @@ static void test_forged_base(void)
         {24, LMC_ERR_CHECKSUM, "another content of the base"},
         {32, LMC_ERR_BASE, "wants the base nld"},
     };
-    snprintf(lmc_test_dir, sizeof lmc_test_dir, "/tmp/lmc-st-test-XXXXXX");
-    lmc_test_dir_make();
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         make_files();
         opened archive = open_archive(lmc_test_path("x.lmc"));
@@ -297,15 +292,6 @@ static void test_forged_base(void)
         write_archive(&archive, lmc_test_path("x.lmc"));
         expect_restore(kinds[i].status, kinds[i].text);
     }
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_round_trip),      LMC_TEST(test_names),       LMC_TEST(test_base_without_links),
-        LMC_TEST(test_links),           LMC_TEST(test_sizes),       LMC_TEST(test_every_bit),
-        LMC_TEST(test_forged_archives), LMC_TEST(test_forged_base),
-    };
-    return LMC_TEST_MAIN("st_base_table", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_base_table")

@@ -6,8 +6,10 @@
 
 #include <errno.h>
 
-static char plain[LMC_TEST_PATH_NBYTES];
-static char archive[LMC_TEST_PATH_NBYTES];
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
+static const char *plain;
+static const char *archive;
 static size_t plain_nbytes, header_nbytes;
 
 static lmc_status compare(unsigned threads, lmc_st_diag *diag)
@@ -16,12 +18,11 @@ static lmc_status compare(unsigned threads, lmc_st_diag *diag)
     return lmc_st_compare(archive, plain, &options, diag);
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     const lmc_st_options options = lmc_test_options(2);
-    lmc_test_dir_make();
-    snprintf(plain, sizeof plain, "%s/m.safetensors", lmc_test_dir);
-    snprintf(archive, sizeof archive, "%s/m.safetensors.lmc", lmc_test_dir);
+    plain = lmc_test_path("m.safetensors");
+    archive = lmc_test_path("m.safetensors.lmc");
     lmc_test_write_model(plain, 1);
     unsigned char *const bytes = lmc_test_read(plain, &plain_nbytes);
     header_nbytes = bytes[0] | (size_t)bytes[1] << 8;
@@ -29,9 +30,8 @@ static void test_begin(void)
     CU_ASSERT_EQUAL(lmc_st_convert(plain, archive, &options, NULL, NULL), LMC_OK);
 }
 
-static void test_equal(void)
+LMC_TEST(test_equal)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned threads = 1; threads <= 4; threads++) {
         CU_ASSERT_EQUAL(compare(threads, &diag), LMC_OK);
         CU_ASSERT_EQUAL(diag.status, LMC_OK);
@@ -40,7 +40,7 @@ static void test_equal(void)
 }
 
 /* A bit anywhere in the data, the first and the last one included, is found, and its tensor named. */
-static void test_one_bit_of_the_data(void)
+LMC_TEST(test_one_bit_of_the_data)
 {
     const size_t data = 8 + header_nbytes;
     const struct {
@@ -67,9 +67,8 @@ static void test_one_bit_of_the_data(void)
 }
 
 /* Another header that says the same: white space, a changed value of the metadata. */
-static void test_one_bit_of_the_header(void)
+LMC_TEST(test_one_bit_of_the_header)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_flip(plain, 8 + strlen("{\"__metadata__\":{\"format\":\""), 1); /* "pt" becomes "qt" */
     CU_ASSERT_EQUAL(compare(2, &diag), LMC_ERR_CHECKSUM);
     CU_ASSERT_FALSE(diag.has_tensor);
@@ -82,10 +81,9 @@ static void test_one_bit_of_the_header(void)
     lmc_test_flip(plain, 8 + header_nbytes - 1, ' ' ^ '\n');
 }
 
-static void test_size(void)
+LMC_TEST(test_size)
 {
     size_t nbytes = 0;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_writer *const writer = lmc_test_writer();
     unsigned char *const bytes = lmc_test_read(plain, &nbytes);
     unlink(plain);
@@ -106,7 +104,7 @@ static void test_size(void)
     free(bytes);
 }
 
-static void test_damaged_archive(void)
+LMC_TEST(test_damaged_archive)
 {
     size_t nbytes = 0;
     free(lmc_test_read(archive, &nbytes));
@@ -120,9 +118,8 @@ static void test_damaged_archive(void)
     CU_ASSERT_EQUAL(compare(2, NULL), LMC_OK);
 }
 
-static void test_wrong_files(void)
+LMC_TEST(test_wrong_files)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL(lmc_st_compare(plain, archive, NULL, &diag), LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_st_compare(plain, plain, NULL, &diag), LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_st_compare(archive, archive, NULL, &diag), LMC_ERR_CHECKSUM);
@@ -133,7 +130,7 @@ static void test_wrong_files(void)
     CU_ASSERT_EQUAL(diag.os_errno, EISDIR);
 }
 
-static void test_cancelled(void)
+LMC_TEST(test_cancelled)
 {
     const int cancel = 1;
     lmc_st_options options = lmc_test_options(2);
@@ -159,7 +156,7 @@ static void note_damage(void *user, const lmc_st_diag *diag)
     __atomic_store_n(&seen->cancel, seen->cancels, __ATOMIC_RELAXED);
 }
 
-static void test_verify_of_a_cut_archive(void)
+LMC_TEST(test_verify_of_a_cut_archive)
 {
     size_t nbytes = 0;
     unsigned char *const bytes = lmc_test_read(archive, &nbytes);
@@ -183,26 +180,10 @@ static void test_verify_of_a_cut_archive(void)
     free(bytes);
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     unlink(plain);
     unlink(archive);
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_equal),
-        LMC_TEST(test_one_bit_of_the_data),
-        LMC_TEST(test_one_bit_of_the_header),
-        LMC_TEST(test_size),
-        LMC_TEST(test_damaged_archive),
-        LMC_TEST(test_wrong_files),
-        LMC_TEST(test_cancelled),
-        LMC_TEST(test_verify_of_a_cut_archive),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_compare", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_compare")

@@ -34,7 +34,7 @@ static const char *describe(const uint64_t *blocks, size_t count, uint64_t block
     return text;
 }
 
-static void test_lists(void)
+LMC_TEST(test_lists)
 {
     static const uint64_t one[] = {4};
     static const uint64_t mixed[] = {9, 3, 8, 7, 3, 12};
@@ -45,7 +45,7 @@ static void test_lists(void)
 }
 
 /* More places than fit: the list ends in "...", the count is right, and the text ends. */
-static void test_long_lists(void)
+LMC_TEST(test_long_lists)
 {
     enum { MOST = 4000 };
     static uint64_t blocks[MOST];
@@ -63,7 +63,7 @@ static void test_long_lists(void)
 }
 
 /* A cause that fills the text leaves no room for the list. */
-static void test_long_cause(void)
+LMC_TEST(test_long_cause)
 {
     char cause[600];
     st_damage damage = {.is_damaged = 0};
@@ -77,7 +77,7 @@ static void test_long_cause(void)
 }
 
 /* The first word on a tensor as a whole stays; blocks are not listed then. */
-static void test_the_whole_frame(void)
+LMC_TEST(test_the_whole_frame)
 {
     st_damage damage = {.is_damaged = 0};
     const lmc_st_diag first = fault(LMC_ERR_CORRUPT, "first");
@@ -91,7 +91,7 @@ static void test_the_whole_frame(void)
     st_damage_free(&damage, &lmc_memory_default);
 }
 
-static void test_log(void)
+LMC_TEST(test_log)
 {
     st_damage_log log;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -111,7 +111,7 @@ static void test_log(void)
     st_damage_log_free(&log, &lmc_memory_default);
 }
 
-static void test_statuses(void)
+LMC_TEST(test_statuses)
 {
     for (int status = LMC_OK; status <= LMC_ERR_CANCELLED + 1; status++) {
         const int is_damage = status == LMC_ERR_TRUNCATED || status == LMC_ERR_CORRUPT ||
@@ -121,11 +121,4 @@ static void test_statuses(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_lists),           LMC_TEST(test_long_lists), LMC_TEST(test_long_cause),
-        LMC_TEST(test_the_whole_frame), LMC_TEST(test_log),        LMC_TEST(test_statuses),
-    };
-    return LMC_TEST_MAIN("st_damage", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_damage")

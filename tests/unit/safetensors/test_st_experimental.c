@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 #define CONTENT_NBYTES 3000000u
 
 static unsigned char content[CONTENT_NBYTES];
@@ -15,7 +17,6 @@ static void make_files(void)
 {
     const uint64_t shape[] = {CONTENT_NBYTES / 2};
     lmc_st_writer *writer = NULL;
-    lmc_test_dir_make();
     lmc_test_weights(content, sizeof content, 7);
     CU_ASSERT_EQUAL_FATAL(lmc_st_writer_create(NULL, &writer), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_writer_add(writer, "w", 1, LMC_DTYPE_BF16, shape, 1, content), LMC_OK);
@@ -34,7 +35,6 @@ static lmc_st_file *open_file(const char *name)
 static void check_reader(const char *name)
 {
     static const uint64_t offsets[] = {CONTENT_NBYTES - 5, 0, 1234567};
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_diag unknown = {.struct_size = 3};
     lmc_st_file *const file = open_file(name);
     lmc_st_reader *reader = NULL;
@@ -56,16 +56,15 @@ static void check_reader(const char *name)
     lmc_st_close(file);
 }
 
-static void test_reader(void)
+LMC_TEST(test_reader)
 {
     make_files();
     check_reader("plain");
     check_reader("archive");
 }
 
-static void test_content_hash(void)
+LMC_TEST(test_content_hash)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *const plain = open_file("plain");
     lmc_st_file *const archive = open_file("archive");
     uint64_t hash = 1;
@@ -100,9 +99,8 @@ static lmc_status supply_content(void *user, uint64_t offset, void *dst, size_t 
     return LMC_OK;
 }
 
-static void test_write_content(void)
+LMC_TEST(test_write_content)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     supply supply = {.limit = CONTENT_NBYTES - 1, .diag = &diag};
     lmc_st_file *const file = open_file("archive");
     size_t nbytes = 0;
@@ -124,10 +122,9 @@ static void test_write_content(void)
     lmc_st_close(file);
 }
 
-static void test_cat(void)
+LMC_TEST(test_cat)
 {
     static const char *const names[] = {"plain", "archive"};
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options = lmc_test_options(1);
     CU_ASSERT_EQUAL(lmc_st_cat(lmc_test_path("plain"), &options, NULL, &diag), LMC_ERR_ARG);
     for (size_t i = 0; i < 2; i++) {
@@ -140,16 +137,6 @@ static void test_cat(void)
     unlink(lmc_test_path("out"));
     unlink(lmc_test_path("plain"));
     unlink(lmc_test_path("archive"));
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_reader),
-        LMC_TEST(test_content_hash),
-        LMC_TEST(test_write_content),
-        LMC_TEST(test_cat),
-    };
-    return LMC_TEST_MAIN("st_experimental", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_experimental")

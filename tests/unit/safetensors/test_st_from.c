@@ -4,6 +4,8 @@
 #include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 #define HEAD_NBYTES 8192 /* of a frame that are read at once */
 
 /* A file in memory, of which some bytes may be read. */
@@ -52,10 +54,9 @@ static lmc_st_file *open_memory(memory_file *memory, const char *name)
 
 static unsigned char weights[3000000];
 
-static void make_files(void)
+LMC_TEST(make_files)
 {
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_test_dir_make();
     lmc_test_weights(weights, sizeof weights, 7);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "w", LMC_DTYPE_BF16, sizeof weights / 2, weights), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_path("plain"), NULL, NULL, NULL), LMC_OK);
@@ -67,7 +68,6 @@ static void make_files(void)
 static void check_part(lmc_st_file *file, memory_file *memory, uint64_t first, uint64_t nbytes)
 {
     static unsigned char got[sizeof weights];
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint64_t stored_nbytes = 0, begin = 0, end = 0;
     memory->is_limited = 0;
     CU_ASSERT_EQUAL(
@@ -87,7 +87,7 @@ static void check_part(lmc_st_file *file, memory_file *memory, uint64_t first, u
     memory->is_limited = 0;
 }
 
-static void test_range_place(void)
+LMC_TEST(test_range_place)
 {
     static const char *const names[] = {"plain", "archive"};
     for (size_t i = 0; i < 2; i++) {
@@ -107,10 +107,9 @@ static void test_range_place(void)
     }
 }
 
-static void test_range_place_faults(void)
+LMC_TEST(test_range_place_faults)
 {
     memory_file memory;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *const file = open_memory(&memory, "archive");
     uint64_t at = 1, nbytes = 1, begin = 1, end = 1;
     CU_ASSERT_EQUAL(lmc_st_range_place(file, 1, 0, 0, 1, &at, &nbytes, &begin, &end, &diag), LMC_ERR_ARG);
@@ -142,14 +141,12 @@ static const char *step_name(unsigned step, const char *suffix)
 
 static void make_steps(void)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned step = 0; step < STEP_COUNT; step++) {
-        const lmc_test_kept plain = lmc_test_keep(step_name(step, ""));
-        const lmc_test_kept archive = lmc_test_keep(step_name(step, ".lmc"));
-        const lmc_test_kept base = lmc_test_keep(step_name(step - 1, ".lmc"));
-        lmc_test_write_snapshot(plain.path, step);
-        CU_ASSERT_EQUAL(lmc_test_convert(plain.path, step == 0 ? NULL : base.path, archive.path, 1, &diag),
-                        LMC_OK);
+        const char *const plain = lmc_test_path(step_name(step, ""));
+        const char *const archive = lmc_test_path(step_name(step, ".lmc"));
+        const char *const base = lmc_test_path(step_name(step - 1, ".lmc"));
+        lmc_test_write_snapshot(plain, step);
+        CU_ASSERT_EQUAL(lmc_test_convert(plain, step == 0 ? NULL : base, archive, 1, &diag), LMC_OK);
     }
 }
 
@@ -158,7 +155,6 @@ static void expect_step(const lmc_st_file *file, unsigned step)
 {
     static unsigned char got[4 * LMC_TEST_VALUE_COUNT], expected[sizeof got];
     lmc_st_file *plain = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(step_name(step, "")), NULL, &plain, NULL), LMC_OK);
     for (uint64_t i = 0; i < lmc_st_tensor_count(plain); i++) {
         lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
@@ -170,12 +166,11 @@ static void expect_step(const lmc_st_file *file, unsigned step)
     lmc_st_close(plain);
 }
 
-static void test_use_base(void)
+LMC_TEST(test_use_base)
 {
     memory_file memory[STEP_COUNT];
     lmc_st_file *files[STEP_COUNT];
     const lmc_st_file *base = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_steps();
     for (unsigned step = 0; step < STEP_COUNT; step++)
         files[step] = open_memory(&memory[step], step_name(step, ".lmc"));
@@ -199,11 +194,10 @@ static void test_use_base(void)
     }
 }
 
-static void test_use_base_refused(void)
+LMC_TEST(test_use_base_refused)
 {
     memory_file memory[STEP_COUNT], other, same;
     lmc_st_file *files[STEP_COUNT];
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned step = 0; step < STEP_COUNT; step++)
         files[step] = open_memory(&memory[step], step_name(step, ".lmc"));
     lmc_st_file *const alien = open_memory(&other, "plain");
@@ -233,12 +227,11 @@ static void test_use_base_refused(void)
 }
 
 /* Of files that are all their own base, as far as size and header tell. */
-static void test_use_base_limit(void)
+LMC_TEST(test_use_base_limit)
 {
     enum { COUNT = LMC_ST_CHAIN_MAX + 1 };
     static memory_file memory[COUNT];
     lmc_st_file *files[COUNT];
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned i = 0; i < COUNT; i++)
         files[i] = open_memory(&memory[i], step_name(1, ".lmc"));
     for (unsigned i = 0; i + 1 < COUNT; i++)
@@ -250,7 +243,7 @@ static void test_use_base_limit(void)
     }
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     for (unsigned step = 0; step < STEP_COUNT; step++) {
         unlink(lmc_test_path(step_name(step, "")));
@@ -258,15 +251,6 @@ static void test_end(void)
     }
     unlink(lmc_test_path("plain"));
     unlink(lmc_test_path("archive"));
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(make_files),    LMC_TEST(test_range_place),      LMC_TEST(test_range_place_faults),
-        LMC_TEST(test_use_base), LMC_TEST(test_use_base_refused), LMC_TEST(test_use_base_limit),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_from", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_from")

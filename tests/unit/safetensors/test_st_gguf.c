@@ -126,7 +126,7 @@ static void make_good(gguf_file *file, uint32_t version)
     put_tensor(file, "w", 2, 2, TYPE_BF16, 384);
 }
 
-static void test_good(void)
+LMC_TEST(test_good)
 {
     for (uint32_t version = 2; version <= 3; version++) {
         gguf_file file;
@@ -145,7 +145,7 @@ static void test_good(void)
     }
 }
 
-static void test_cut(void)
+LMC_TEST(test_cut)
 {
     gguf_file file;
     make_good(&file, 3);
@@ -155,7 +155,7 @@ static void test_cut(void)
 }
 
 /* Whatever byte is replaced: contents that hold, or a clear refusal. */
-static void test_mutated(void)
+LMC_TEST(test_mutated)
 {
     static const unsigned char values[] = {0, 1, 2, 9, 0x20, 0x7f, 0x80, 0xff};
     gguf_file file;
@@ -173,7 +173,7 @@ static void test_mutated(void)
     }
 }
 
-static void test_versions(void)
+LMC_TEST(test_versions)
 {
     static const struct {
         uint32_t version;
@@ -193,7 +193,7 @@ static void test_versions(void)
     }
 }
 
-static void test_counts(void)
+LMC_TEST(test_counts)
 {
     const uint64_t counts[] = {1, 1000, (uint64_t)1 << 32, (uint64_t)1 << 60, UINT64_MAX};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -219,7 +219,7 @@ static void test_counts(void)
     }
 }
 
-static void test_deep_arrays(void)
+LMC_TEST(test_deep_arrays)
 {
     for (int depth = 1; depth < 100; depth++) {
         gguf_file file;
@@ -236,7 +236,7 @@ static void test_deep_arrays(void)
     }
 }
 
-static void test_alignment(void)
+LMC_TEST(test_alignment)
 {
     static const struct {
         uint32_t type, alignment;
@@ -271,7 +271,7 @@ static lmc_status read_two(contents_case *test, uint64_t d0, uint32_t type, uint
     return read_file(test, &file);
 }
 
-static void test_places(void)
+LMC_TEST(test_places)
 {
     static const struct {
         uint64_t d0;
@@ -308,7 +308,7 @@ static void test_places(void)
     }
 }
 
-static void test_ranks(void)
+LMC_TEST(test_ranks)
 {
     for (uint32_t rank = 0; rank < 12; rank++) {
         gguf_file file;
@@ -329,7 +329,7 @@ static void test_ranks(void)
 }
 
 /* Longer than the window through which the file is read. */
-static void test_long_metadata(void)
+LMC_TEST(test_long_metadata)
 {
     const size_t token_count = 40000;
     unsigned char *const bytes = calloc(1, 10 * token_count + 200);
@@ -358,7 +358,7 @@ static void test_long_metadata(void)
 
 /* ---- files of no known kind ---- */
 
-static void test_pieces(void)
+LMC_TEST(test_pieces)
 {
     static const size_t piece_nbytes = ST_PIECE_NBYTES;
     const size_t sizes[] = {
@@ -386,13 +386,4 @@ static void test_pieces(void)
     free(bytes);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_good),          LMC_TEST(test_cut),    LMC_TEST(test_mutated),
-        LMC_TEST(test_versions),      LMC_TEST(test_counts), LMC_TEST(test_deep_arrays),
-        LMC_TEST(test_alignment),     LMC_TEST(test_places), LMC_TEST(test_ranks),
-        LMC_TEST(test_long_metadata), LMC_TEST(test_pieces),
-    };
-    return LMC_TEST_MAIN("gguf", tests, argc, argv);
-}
+LMC_TEST_MAIN("gguf")

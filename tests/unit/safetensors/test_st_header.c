@@ -26,7 +26,7 @@ static const char two_tensors[] =
     "\"__metadata__\":{\"format\":\"pt\"},"
     "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}  ";
 
-static void test_table(void)
+LMC_TEST(test_table)
 {
     st_header header;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -50,7 +50,7 @@ static void test_table(void)
 }
 
 /* Truncated anywhere, the header is refused and the fault lies inside it. */
-static void test_truncated(void)
+LMC_TEST(test_truncated)
 {
     for (size_t nbytes = 0; nbytes < sizeof two_tensors - 3; nbytes++) {
         st_header header;
@@ -62,7 +62,7 @@ static void test_truncated(void)
 }
 
 /* Any byte replaced by any other: no crash, and what is accepted keeps the rules. */
-static void test_mutated(void)
+LMC_TEST(test_mutated)
 {
     char text[sizeof two_tensors];
     for (size_t at = 0; at < sizeof(text) - 1; at++) {
@@ -81,7 +81,7 @@ static void test_mutated(void)
     }
 }
 
-static void test_fault_names_tensor(void)
+LMC_TEST(test_fault_names_tensor)
 {
     static const char text[] = "{\"a\\n\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,3]}}";
     st_header header;
@@ -94,7 +94,7 @@ static void test_fault_names_tensor(void)
 }
 
 /* The archive header never outgrows what was reserved for it. */
-static void test_archive_header(void)
+LMC_TEST(test_archive_header)
 {
     st_header header;
     st_header parsed;
@@ -125,7 +125,7 @@ static void test_archive_header(void)
 }
 
 /* An archive's own header keeps to the limit of all headers, and the text says how much of a file would. */
-static void test_archive_header_limit(void)
+LMC_TEST(test_archive_header_limit)
 {
     static const uint32_t third = LMC_ST_HEADER_NBYTES_MAX / 3;
     unsigned char text[8] = "\"\"";
@@ -180,7 +180,7 @@ static unsigned char *make_table(size_t *nbytes)
     return bytes;
 }
 
-static void test_table_tensor(void)
+LMC_TEST(test_table_tensor)
 {
     size_t nbytes = 0;
     st_table table;
@@ -211,7 +211,7 @@ static int is_original_table(const st_table *table)
 }
 
 /* Every bit flipped and every length short of the whole: refused. */
-static void test_damaged_table(void)
+LMC_TEST(test_damaged_table)
 {
     size_t nbytes = 0;
     st_table table;
@@ -232,7 +232,7 @@ static void test_damaged_table(void)
 
 /* Every bit flipped by someone who makes the checksum right again: refused or without effect. (Some bits
  * of a zstd frame have none, and the hash of the archive header is compared elsewhere.) */
-static void test_forged_table(void)
+LMC_TEST(test_forged_table)
 {
     size_t nbytes = 0;
     st_table table;
@@ -250,7 +250,7 @@ static void test_forged_table(void)
     free(bytes);
 }
 
-static void test_table_says_what_it_needs(void)
+LMC_TEST(test_table_says_what_it_needs)
 {
     size_t nbytes = 0;
     st_table table;
@@ -263,14 +263,4 @@ static void test_table_says_what_it_needs(void)
     free(bytes);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_table),          LMC_TEST(test_truncated),
-        LMC_TEST(test_mutated),        LMC_TEST(test_fault_names_tensor),
-        LMC_TEST(test_archive_header), LMC_TEST(test_archive_header_limit),
-        LMC_TEST(test_table_tensor),   LMC_TEST(test_damaged_table),
-        LMC_TEST(test_forged_table),   LMC_TEST(test_table_says_what_it_needs),
-    };
-    return LMC_TEST_MAIN("st_header", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_header")

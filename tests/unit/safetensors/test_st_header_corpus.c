@@ -79,7 +79,8 @@ static size_t read_cases(void)
             if (line)
                 *line++ = '\0';
         }
-        tests[count] = (lmc_test){cases[count][NAME], test_case};
+        tests[count] = (lmc_test){cases[count][NAME], test_case, (int)count, NULL};
+        lmc_test_list(&tests[count]);
     }
     return count;
 }
@@ -91,7 +92,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: %zu cases, or a line that lacks fields\n", TABLE, count);
         return 1;
     }
-    const int result = lmc_test_main("header_corpus", tests, count, argc, argv);
+    const int result = lmc_test_main("header_corpus", argc, argv);
     free(table);
     return result;
 }

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-static char path[LMC_TEST_PATH_NBYTES];
+static const char *path;
 
 static lmc_status check(const char *text, size_t nbytes, lmc_st_diag *diag)
 {
@@ -18,17 +18,16 @@ static lmc_status check(const char *text, size_t nbytes, lmc_st_diag *diag)
     return st_index_check(&lmc_memory_default, path, "", diag);
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
-    snprintf(path, sizeof path, "%s/model.safetensors.index.json", lmc_test_dir);
+    path = lmc_test_path("model.safetensors.index.json");
     lmc_test_write(lmc_test_path("a.safetensors"), "", 0);
     lmc_test_write(lmc_test_path("\xc3\xa9 \"b\""), "", 0);
     CU_ASSERT_EQUAL(mkdir(lmc_test_path("folder"), 0755), 0);
     lmc_test_write(lmc_test_path("folder/inner"), "", 0);
 }
 
-static void test_names(void)
+LMC_TEST(test_names)
 {
     static const struct {
         const char *name;
@@ -50,7 +49,7 @@ static void test_names(void)
         CU_ASSERT_EQUAL(st_index_is_name(names[i].name), names[i].is_index);
 }
 
-static void test_accepted(void)
+LMC_TEST(test_accepted)
 {
     static const char *const texts[] = {
         "{\"weight_map\":{}}",
@@ -67,7 +66,7 @@ static void test_accepted(void)
     }
 }
 
-static void test_refused(void)
+LMC_TEST(test_refused)
 {
     static const char *const texts[] = {
         "",
@@ -109,7 +108,7 @@ static void test_refused(void)
 }
 
 /* Cut anywhere it is refused; with a byte changed it is refused or accepted, and nothing is read beyond it. */
-static void test_cut_and_changed(void)
+LMC_TEST(test_cut_and_changed)
 {
     static const char text[] = "{\"metadata\":{\"n\":[1.5e3,true]},\"weight_map\":{\"x\":\"a.safetensors\"}}";
     const size_t nbytes = sizeof(text) - 1;
@@ -126,7 +125,7 @@ static void test_cut_and_changed(void)
     }
 }
 
-static void test_depth(void)
+LMC_TEST(test_depth)
 {
     static char text[4096];
     static const char end[] = ",\"weight_map\":{}}";
@@ -141,7 +140,7 @@ static void test_depth(void)
     }
 }
 
-static void test_no_file(void)
+LMC_TEST(test_no_file)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_diag_init(&diag, "test");
@@ -150,20 +149,12 @@ static void test_no_file(void)
     CU_ASSERT_EQUAL(st_index_check(&lmc_memory_default, lmc_test_dir, "", &diag), LMC_ERR_ARG);
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     unlink(path);
     unlink(lmc_test_path("a.safetensors"));
     unlink(lmc_test_path("\xc3\xa9 \"b\""));
     lmc_test_remove(lmc_test_path("folder"));
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),           LMC_TEST(test_names), LMC_TEST(test_accepted), LMC_TEST(test_refused),
-        LMC_TEST(test_cut_and_changed), LMC_TEST(test_depth), LMC_TEST(test_no_file),  LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_index", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_index")

@@ -22,7 +22,7 @@ static int is_value(const char *text, unsigned depth)
     return json.at == json.nbytes;
 }
 
-static void test_values(void)
+LMC_TEST(test_values)
 {
     static const char *const good[] = {"0",       "-0",    "12",           "-1.5",        "1e5",    "1E-5",
                                        "0.25e+7", "true",  "false",        "null",        "\"\"",   "[]",
@@ -64,7 +64,7 @@ static void test_values(void)
         CU_ASSERT_FALSE(is_value(bad[i], 9));
 }
 
-static void test_depth(void)
+LMC_TEST(test_depth)
 {
     CU_ASSERT_TRUE(is_value("1", 0));
     CU_ASSERT_FALSE(is_value("[]", 0));
@@ -73,7 +73,7 @@ static void test_depth(void)
 }
 
 /* Every proper prefix of a value is refused (numbers would not be). */
-static void test_prefixes(void)
+LMC_TEST(test_prefixes)
 {
     static const char text[] = "{\"a\\u00e4\\ud83d\\ude00\":[true,null,\"\xe2\x82\xac\",{}],\"b\":[[]]}";
     for (size_t nbytes = 0; nbytes < sizeof(text) - 1; nbytes++) {
@@ -89,7 +89,7 @@ static void test_prefixes(void)
     CU_ASSERT_TRUE(is_value(text, 9));
 }
 
-static void test_integers(void)
+LMC_TEST(test_integers)
 {
     static const struct {
         const char *text;
@@ -132,7 +132,7 @@ static int unescape(const char *text, char *dst)
     return (int)nbytes;
 }
 
-static void test_strings(void)
+LMC_TEST(test_strings)
 {
     char dst[64];
     CU_ASSERT_EQUAL(unescape("\"\"", dst), 0);
@@ -151,7 +151,7 @@ static void test_strings(void)
     CU_ASSERT_EQUAL(unescape("\"\x1f\"", dst), -1);
 }
 
-static void test_string_is(void)
+LMC_TEST(test_string_is)
 {
     st_json json = json_of("\"\\u0061bc\"");
     st_span raw;
@@ -163,7 +163,7 @@ static void test_string_is(void)
 }
 
 /* Every code point survives writing and reading; every sequence that is not the shortest is refused. */
-static void test_utf8(void)
+LMC_TEST(test_utf8)
 {
     for (uint32_t code_point = 0; code_point <= 0x10ffff; code_point++) {
         unsigned char bytes[4] = {0};
@@ -192,7 +192,7 @@ static void test_utf8(void)
     }
 }
 
-static void test_shown_text(void)
+LMC_TEST(test_shown_text)
 {
     char dst[32];
     lmc_text_escape(dst, sizeof dst, "a\n\x1b[0m\"\\", 8);
@@ -211,11 +211,4 @@ static void test_shown_text(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_values),  LMC_TEST(test_depth),     LMC_TEST(test_prefixes), LMC_TEST(test_integers),
-        LMC_TEST(test_strings), LMC_TEST(test_string_is), LMC_TEST(test_utf8),     LMC_TEST(test_shown_text),
-    };
-    return LMC_TEST_MAIN("st_json", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_json")

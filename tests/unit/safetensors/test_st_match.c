@@ -13,14 +13,13 @@
 #define SMALL 300u    /* for which no sample is taken */
 
 static unsigned char values[2 * LARGE];
-static char old[LMC_TEST_PATH_NBYTES], new[LMC_TEST_PATH_NBYTES], archive[LMC_TEST_PATH_NBYTES];
+static const char *old, *new, *archive;
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
-    snprintf(old, sizeof old, "%s/old.safetensors", lmc_test_dir);
-    snprintf(new, sizeof new, "%s/new.safetensors", lmc_test_dir);
-    snprintf(archive, sizeof archive, "%s/new.safetensors.lmc", lmc_test_dir);
+    old = lmc_test_path("old.safetensors");
+    new = lmc_test_path("new.safetensors");
+    archive = lmc_test_path("new.safetensors.lmc");
 }
 
 /* Values of model `model`, tensor `number`; is_next: after some steps, in which one value of four has moved. */
@@ -83,7 +82,7 @@ typedef struct renaming {
 } renaming;
 
 /* Small ones show that names are enough, larger ones that the sample agrees. */
-static void test_wrappers(void)
+LMC_TEST(test_wrappers)
 {
     static const renaming renamings[] = {
         {{"a.w", "b.w", "c.w", "d"}, {"module.a.w", "module.b.w", "module.c.w", "module.d"}},
@@ -109,7 +108,7 @@ static void test_wrappers(void)
 }
 
 /* Exact names win, even if another tensor has nearer values. */
-static void test_exact_names_first(void)
+LMC_TEST(test_exact_names_first)
 {
     static const char *const before[] = {"a", "module.a"};
     static const char *const after[] = {"a", "module.a"};
@@ -123,7 +122,7 @@ static void test_exact_names_first(void)
 }
 
 /* Layers that are counted from another number: names without what is shared lead to the wrong ones. */
-static void test_sample_overrules_names(void)
+LMC_TEST(test_sample_overrules_names)
 {
     static const char *const before[] = {"pipe.0.w", "pipe.1.w", "pipe.2.w", "pipe.3.w"};
     static const char *const after[] = {"layers.1.w", "layers.2.w", "layers.3.w", "layers.4.w"};
@@ -133,7 +132,7 @@ static void test_sample_overrules_names(void)
 }
 
 /* A name that two tensors have without the parts of wrappers tells nothing; their places do. */
-static void test_ambiguous_names(void)
+LMC_TEST(test_ambiguous_names)
 {
     static const char *const before[] = {"a.w", "model.a.w"};
     static const char *const after[] = {"base_model.a.w", "module._orig_mod.a.w"};
@@ -142,7 +141,7 @@ static void test_ambiguous_names(void)
     expect(after, before, 2);
 }
 
-static void test_order(void)
+LMC_TEST(test_order)
 {
     static const char *const before[] = {"attention", "down", "gate", "up"};
     static const char *const after[] = {"h0", "h1", "h2", "h3"};
@@ -157,7 +156,7 @@ static void test_order(void)
 }
 
 /* Large tensors are looked for around their place. */
-static void test_changed_order(void)
+LMC_TEST(test_changed_order)
 {
     static const char *const before[] = {"a", "b", "c", "d", "e"};
     static const char *const after[] = {"u", "v", "w", "x"};
@@ -173,7 +172,7 @@ static void test_changed_order(void)
 }
 
 /* Another model of the same shapes: the archive is the one without a base. */
-static void test_nothing_in_common(void)
+LMC_TEST(test_nothing_in_common)
 {
     static const char *const before[] = {"l.0.w", "l.1.w", "l.2.w", "l.3.w"};
     static const char *const after[] = {"module.l.0.w", "module.l.1.w", "module.l.2.w", "module.l.3.w"};
@@ -197,7 +196,7 @@ static uint64_t key_of(const char *name, size_t skipped_nbytes, int is_bare)
     return st_name_key((st_string){name, strlen(name)}, skipped_nbytes, is_bare);
 }
 
-static void test_keys(void)
+LMC_TEST(test_keys)
 {
     static const char *const equal[] = {
         "module.a.w",           "_orig_mod.a.w",  "a._orig_mod.w",
@@ -216,7 +215,7 @@ static void test_keys(void)
 }
 
 /* What all names begin with, in whole parts. */
-static void test_shared_parts(void)
+LMC_TEST(test_shared_parts)
 {
     static const struct {
         const char *names[3];
@@ -238,28 +237,11 @@ static void test_shared_parts(void)
     }
 }
 
-static void test_clean_up(void)
+LMC_TEST(test_clean_up)
 {
     (void)unlink(old);
     (void)unlink(new);
     (void)unlink(archive);
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_wrappers),
-        LMC_TEST(test_exact_names_first),
-        LMC_TEST(test_sample_overrules_names),
-        LMC_TEST(test_ambiguous_names),
-        LMC_TEST(test_order),
-        LMC_TEST(test_changed_order),
-        LMC_TEST(test_nothing_in_common),
-        LMC_TEST(test_keys),
-        LMC_TEST(test_shared_parts),
-        LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_match", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_match")

@@ -99,7 +99,7 @@ static int fail_one(const lmc_test_call *call, long number)
     const long live_before = live_count;
     has_failed = 0;
     countdown = number;
-    const lmc_status status = call->function();
+    const lmc_status status = call->function(call);
     const int was_reached = has_failed;
     const long left = live_count - live_before;
     countdown = -1;
@@ -131,17 +131,17 @@ static void fail_all(int lasting)
     }
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     lmc_test_calls_make();
 }
 
-static void test_one_fails(void)
+LMC_TEST(test_one_fails)
 {
     fail_all(0);
 }
 
-static void test_all_fail_from_one_on(void)
+LMC_TEST(test_all_fail_from_one_on)
 {
     fail_all(1);
 }
@@ -161,7 +161,7 @@ static void release(void *user, void *block)
     __libc_free(block);
 }
 
-static void test_no_malloc_of_its_own(void)
+LMC_TEST(test_no_malloc_of_its_own)
 {
     long count = 0;
     const lmc_allocator memory = {allocate, release, &count};
@@ -169,7 +169,7 @@ static void test_no_malloc_of_its_own(void)
         const lmc_test_call *const call = &lmc_test_calls[i];
         lmc_test_memory = &memory;
         own_count = 0;
-        const lmc_status status = call->function();
+        const lmc_status status = call->function(call);
         const long own = own_count;
         lmc_test_memory = NULL;
         CU_ASSERT_EQUAL(status, call->expected);
@@ -179,7 +179,7 @@ static void test_no_malloc_of_its_own(void)
         CU_ASSERT_TRUE(lmc_test_call_left_right(call, status));
     }
     own_count = 0;
-    CU_ASSERT_EQUAL(lmc_test_call_read(), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_calls[0].function(&lmc_test_calls[0]), LMC_OK);
     CU_ASSERT_TRUE(own_count > 5); /* they are seen */
 }
 #endif
@@ -361,7 +361,7 @@ static void open_archive_counted(const char *what, const char *path, uint64_t or
     CU_ASSERT_EQUAL(unlink(archive), 0);
 }
 
-static void test_opening_is_bounded(void)
+LMC_TEST(test_opening_is_bounded)
 {
     static const struct {
         const char *name;
@@ -399,7 +399,7 @@ static void test_opening_is_bounded(void)
 }
 
 /* A table that is far larger than what it is about. */
-static void test_large_table(void)
+LMC_TEST(test_large_table)
 {
     static const char outer[] =
         "{\"__metadata__\":{\"format\":\"lmc\",\"lmc_archive\":\"1\"},\"lmc.archive\":"
@@ -418,23 +418,9 @@ static void test_large_table(void)
 }
 #endif
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     lmc_test_calls_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_one_fails),
-        LMC_TEST(test_all_fail_from_one_on),
-#if CAN_FAIL_ALLOCATIONS
-        LMC_TEST(test_no_malloc_of_its_own),
-        LMC_TEST(test_opening_is_bounded),
-        LMC_TEST(test_large_table),
-#endif
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_memory", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_memory")

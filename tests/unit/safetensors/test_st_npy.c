@@ -48,7 +48,7 @@ static int read_descr(const char *descr, st_npy *npy)
     return read_text(text, npy);
 }
 
-static void test_dtypes(void)
+LMC_TEST(test_dtypes)
 {
     static const struct {
         const char *descr;
@@ -101,14 +101,14 @@ static void test_dtypes(void)
     }
 }
 
-static void test_pairs(void)
+LMC_TEST(test_pairs)
 {
     st_npy npy;
     CU_ASSERT_TRUE_FATAL(read_descr("'<c16'", &npy));
     CU_ASSERT(npy.dtype == LMC_DTYPE_F64 && npy.rank == 2 && npy.is_pair && npy.data_nbytes == 96);
 }
 
-static void test_shapes(void)
+LMC_TEST(test_shapes)
 {
     st_npy npy;
     CU_ASSERT_TRUE(read_text("{'descr': '<f4', 'fortran_order': False, 'shape': ()}", &npy));
@@ -124,7 +124,7 @@ static void test_shapes(void)
 }
 
 /* numpy has at most 64 dimensions; one more is not kept. */
-static void test_many_dimensions(void)
+LMC_TEST(test_many_dimensions)
 {
     for (int count = 63; count <= 66; count++) {
         st_npy npy;
@@ -137,7 +137,7 @@ static void test_many_dimensions(void)
     }
 }
 
-static void test_refused(void)
+LMC_TEST(test_refused)
 {
     static const char *const texts[] = {
         "",
@@ -196,7 +196,7 @@ static void test_refused(void)
     CU_ASSERT(!read_descr("[('a', '<f4'), ('b', '|O')]", &npy) && npy.is_object);
 }
 
-static void test_deep(void)
+LMC_TEST(test_deep)
 {
     for (int depth = 1; depth < 24; depth++) {
         st_npy npy;
@@ -214,7 +214,7 @@ static const char good[] =
     "{'descr': [('a', '<f4'), (('t', 'b'), '|V2', (2,))], 'fortran_order': False, 'shape': (3, 4), }";
 
 /* Cut anywhere, the header is refused; with any byte replaced, nothing is read that is not there. */
-static void test_cut_and_mutated(void)
+LMC_TEST(test_cut_and_mutated)
 {
     unsigned char header[FILE_NBYTES];
     st_npy npy;
@@ -233,7 +233,7 @@ static void test_cut_and_mutated(void)
     }
 }
 
-static void test_versions(void)
+LMC_TEST(test_versions)
 {
     unsigned char header[FILE_NBYTES], longer[FILE_NBYTES + 2];
     st_npy npy;
@@ -253,7 +253,7 @@ static void test_versions(void)
     CU_ASSERT_FALSE(read_exactly(longer, nbytes + 2, &npy));
 }
 
-static void test_files(void)
+LMC_TEST(test_files)
 {
     unsigned char file[FILE_NBYTES + 64] = {0};
     contents_case test;
@@ -272,7 +272,7 @@ static void test_files(void)
     }
 }
 
-static void test_files_of_objects_and_guesses(void)
+LMC_TEST(test_files_of_objects_and_guesses)
 {
     unsigned char file[FILE_NBYTES + 64] = {0};
     contents_case test;
@@ -287,7 +287,7 @@ static void test_files_of_objects_and_guesses(void)
     contents_end(&test);
 }
 
-static void test_refused_files(void)
+LMC_TEST(test_refused_files)
 {
     unsigned char file[FILE_NBYTES + 64] = {0};
     contents_case test;
@@ -307,15 +307,4 @@ static void test_refused_files(void)
     contents_end(&test);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_dtypes),          LMC_TEST(test_pairs),
-        LMC_TEST(test_shapes),          LMC_TEST(test_many_dimensions),
-        LMC_TEST(test_refused),         LMC_TEST(test_deep),
-        LMC_TEST(test_cut_and_mutated), LMC_TEST(test_versions),
-        LMC_TEST(test_files),           LMC_TEST(test_files_of_objects_and_guesses),
-        LMC_TEST(test_refused_files),
-    };
-    return LMC_TEST_MAIN("npy", tests, argc, argv);
-}
+LMC_TEST_MAIN("npy")

@@ -22,7 +22,7 @@ static void watch_progress(void *user, uint64_t done_nbytes, uint64_t total_nbyt
     seen->calls++;
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     char inner[LMC_TEST_PATH_NBYTES];
     lmc_test_calls_make();
@@ -51,7 +51,7 @@ static lmc_status do_call(kind kind, const char *in_path, const lmc_st_options *
     }
 }
 
-static void test_progress(void)
+LMC_TEST(test_progress)
 {
     const struct {
         kind kind;
@@ -97,7 +97,7 @@ static void note_file(void *user, const char *path, lmc_st_event event, uint64_t
 }
 
 /* Every file is told of, in one order, and the sizes add up to the result's. */
-static void test_file_done(void)
+LMC_TEST(test_file_done)
 {
     static const char converted[] = "config.json3 m.safetensors0 m.safetensors.index.json3 "
                                     "sub/large.safetensors0 sub/n.safetensors0 ";
@@ -123,7 +123,7 @@ static void test_file_done(void)
 }
 
 /* After salvage, damaged_count tells whether the output is there. */
-static void test_results_of_salvage(void)
+LMC_TEST(test_results_of_salvage)
 {
     static const lmc_st_result none = LMC_INIT(lmc_st_result);
     lmc_st_options options = lmc_test_options(1);
@@ -144,7 +144,7 @@ static void test_results_of_salvage(void)
 }
 
 /* A folder is no file, whatever its name. */
-static void test_folder_named_as_a_file(void)
+LMC_TEST(test_folder_named_as_a_file)
 {
     char inner[LMC_TEST_PATH_NBYTES];
     const lmc_st_options options = lmc_test_options(1);
@@ -161,7 +161,7 @@ static void test_folder_named_as_a_file(void)
 /* ---- versions ---- */
 
 /* Of a shorter struct nothing beyond its size is looked at. */
-static void test_older_structs(void)
+LMC_TEST(test_older_structs)
 {
     static const size_t sizes[] = {
         sizeof(size_t),
@@ -194,7 +194,7 @@ static void test_older_structs(void)
     }
 }
 
-static void test_unknown_structs(void)
+LMC_TEST(test_unknown_structs)
 {
     static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, sizeof(lmc_st_options) + 1, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -212,7 +212,7 @@ static void test_unknown_structs(void)
     }
 }
 
-static void test_ranges(void)
+LMC_TEST(test_ranges)
 {
     for (unsigned i = 0; i < 3; i++) {
         lmc_st_options options = lmc_test_options(1);
@@ -224,9 +224,12 @@ static void test_ranges(void)
     }
     const lmc_st_options most = lmc_test_options(LMC_THREAD_COUNT_MAX);
     CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &most, NULL, NULL), LMC_OK);
+    lmc_st_options older = lmc_test_options(LMC_THREAD_COUNT_MAX + 1); /* which ends before that */
+    older.struct_size = offsetof(lmc_st_options, thread_count);
+    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &older, NULL, NULL), LMC_OK);
 }
 
-static void test_not_for_directories(void)
+LMC_TEST(test_not_for_directories)
 {
     lmc_st_options options = lmc_test_options(1);
     options.salvage = 1;
@@ -237,24 +240,9 @@ static void test_not_for_directories(void)
     CU_ASSERT_EQUAL(lmc_st_convert(model_path, out_path, &options, NULL, NULL), LMC_ERR_ARG);
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     lmc_test_calls_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_progress),
-        LMC_TEST(test_file_done),
-        LMC_TEST(test_results_of_salvage),
-        LMC_TEST(test_folder_named_as_a_file),
-        LMC_TEST(test_older_structs),
-        LMC_TEST(test_unknown_structs),
-        LMC_TEST(test_ranges),
-        LMC_TEST(test_not_for_directories),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_options", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_options")

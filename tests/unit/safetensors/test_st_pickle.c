@@ -105,7 +105,7 @@ static void check_view(const st_storages *storages, size_t index, unsigned at, c
 #define TENSOR(key) \
     V2 "(" STORAGE_BEGIN "FloatStorage\n" TEXT("\1", key) STORAGE_END "K\0K\2K\3\x86K\3K\1\x86\x89NtR"
 
-static void test_state_dict(void)
+LMC_TEST(test_state_dict)
 {
     st_storages storages;
     FIND(PROTO "}(" TEXT("\1", "w") TENSOR("0") "K\7" TENSOR("1") "N" TENSOR("2") "u.", &storages);
@@ -117,7 +117,7 @@ static void test_state_dict(void)
     st_storages_free(&storages);
 }
 
-static void test_paths(void)
+LMC_TEST(test_paths)
 {
     st_storages storages;
     /* a list in a dict, a module's parameters, the root of constants */
@@ -135,7 +135,7 @@ static void test_paths(void)
     st_storages_free(&storages);
 }
 
-static void test_views(void)
+LMC_TEST(test_views)
 {
     st_storages storages;
     /* the transpose, then the whole: name and shape of that; an offset; what a name shares */
@@ -154,7 +154,7 @@ static void test_views(void)
 }
 
 /* One tensor under several names, also as a parameter, and in a list that has two. */
-static void test_names(void)
+LMC_TEST(test_names)
 {
     st_storages storages;
     FIND(PROTO "}(" TEXT("\1", "a")
@@ -172,7 +172,7 @@ static void test_names(void)
     "ctorch._utils\n_rebuild_tensor_v3\n((" TEXT("\7", "storage") "ctorch.storage\nUntypedStorage\n" TEXT( \
         "\1", key) STORAGE_END "K\0" size stride "\x89Nctorch\n" dtype "\ntR"
 
-static void test_dtypes(void)
+LMC_TEST(test_dtypes)
 {
     st_storages storages;
     FIND(PROTO "(" V3("0", "float8_e5m2", "K\6K\4\x86", "K\4K\1\x86")
@@ -190,7 +190,7 @@ static void test_dtypes(void)
     st_storages_free(&storages);
 }
 
-static void test_wrapped_tensors(void)
+LMC_TEST(test_wrapped_tensors)
 {
     st_storages storages;
     FIND(PROTO "}(" TEXT("\1", "p") "ctorch._utils\n_rebuild_parameter\n" TENSOR("0") "\x88N\x87R" TEXT(
@@ -207,7 +207,7 @@ static void test_wrapped_tensors(void)
 
 /* ---- hostile ---- */
 
-static void test_refused(void)
+LMC_TEST(test_refused)
 {
     CU_ASSERT_TRUE(IS_UNDERSTOOD(PROTO "N."));
     CU_ASSERT_TRUE(IS_UNDERSTOOD("\x80\5\x95\1\0\0\0\0\0\0\0N."));
@@ -240,14 +240,14 @@ static void test_refused(void)
     CU_ASSERT_FALSE(IS_UNDERSTOOD(PROTO "KX\x93.")); /* no texts */
 }
 
-static void test_cut_anywhere(void)
+LMC_TEST(test_cut_anywhere)
 {
     static const char bytes[] = PROTO "}(" TEXT("\1", "w") TENSOR("0") "K\7" TENSOR("1") "u.";
     for (size_t nbytes = 0; nbytes < sizeof bytes - 1; nbytes++)
         CU_ASSERT_FALSE(is_understood(bytes, nbytes));
 }
 
-static void test_changed_anywhere(void)
+LMC_TEST(test_changed_anywhere)
 {
     static const char bytes[] = PROTO "}(" TEXT("\1", "w") TENSOR("0") "K\7" TENSOR("1") "u.";
     char changed[sizeof bytes];
@@ -260,7 +260,7 @@ static void test_changed_anywhere(void)
     }
 }
 
-static void test_bombs(void)
+LMC_TEST(test_bombs)
 {
     static lmc_test_bytes bytes;
     st_storages storages;
@@ -303,7 +303,7 @@ static void test_bombs(void)
     CU_ASSERT_FALSE(is_understood(bytes.at, bytes.nbytes));
 }
 
-static void test_long_paths(void)
+LMC_TEST(test_long_paths)
 {
     static lmc_test_bytes bytes;
     static const char key[300] = {0};
@@ -328,13 +328,4 @@ static void test_long_paths(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_state_dict), LMC_TEST(test_paths),        LMC_TEST(test_views),
-        LMC_TEST(test_names),      LMC_TEST(test_dtypes),       LMC_TEST(test_wrapped_tensors),
-        LMC_TEST(test_refused),    LMC_TEST(test_cut_anywhere), LMC_TEST(test_changed_anywhere),
-        LMC_TEST(test_bombs),      LMC_TEST(test_long_paths),
-    };
-    return LMC_TEST_MAIN("st_pickle", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_pickle")

@@ -4,6 +4,8 @@
 #include "lmc_st_experimental.h"
 #include "lmc_test_st.h"
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 #define TENSOR_COUNT 300
 #define LARGE_NBYTES 3000000u
 
@@ -21,10 +23,9 @@ static const unsigned char *content_of(size_t i)
 }
 
 /* Small tensors t000, t001 ... in the order of their data, behind a large one. */
-static void make_files(void)
+LMC_TEST(make_files)
 {
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_test_dir_make();
     lmc_test_weights(large, sizeof large, 7);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "large", LMC_DTYPE_BF16, sizeof large / 2, large), LMC_OK);
     for (size_t i = 0; i < TENSOR_COUNT; i++) {
@@ -68,7 +69,6 @@ static void check_read(const lmc_st_file *file, unsigned thread_count)
     uint64_t expected_nbytes = 0;
     size_t count = 0;
     lmc_st_options options;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options_init(&options);
     options.thread_count = thread_count;
     options.progress = count_progress;
@@ -92,7 +92,7 @@ static void check_read(const lmc_st_file *file, unsigned thread_count)
     CU_ASSERT_EQUAL(lmc_st_read_many(file, NULL, NULL, 0, NULL, NULL), LMC_OK);
 }
 
-static void test_read_many(void)
+LMC_TEST(test_read_many)
 {
     static const char *const names[] = {"plain", "archive"};
     for (size_t i = 0; i < 2; i++) {
@@ -104,7 +104,7 @@ static void test_read_many(void)
     }
 }
 
-static void test_cancelled(void)
+LMC_TEST(test_cancelled)
 {
     static const volatile int cancel = 1;
     uint64_t index = 0;
@@ -118,13 +118,12 @@ static void test_cancelled(void)
     lmc_st_close(file);
 }
 
-static void test_damaged(void)
+LMC_TEST(test_damaged)
 {
     static unsigned char got[LARGE_NBYTES];
     uint64_t place = 0, nbytes = 0;
     void *dst = got;
     lmc_st_file *file = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), NULL, &file, NULL), LMC_OK);
     const uint64_t index = index_of(file, TENSOR_COUNT);
     CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
@@ -153,7 +152,7 @@ static lmc_status read_memory(void *user, uint64_t offset, void *dst, size_t nby
     return LMC_OK;
 }
 
-static void test_open_from(void)
+LMC_TEST(test_open_from)
 {
     static const char *const names[] = {"plain", "archive"};
     for (size_t i = 0; i < 2; i++) {
@@ -187,7 +186,7 @@ static void test_open_from(void)
 }
 
 /* Of a batch of small tensors, nothing is read before the first that is wanted, and nothing behind the last. */
-static void test_read_between(void)
+LMC_TEST(test_read_between)
 {
     static unsigned char got[2][1000];
     const size_t numbers[2] = {200, 201};
@@ -219,7 +218,7 @@ static void test_read_between(void)
     free(memory.bytes);
 }
 
-static void test_places(void)
+LMC_TEST(test_places)
 {
     static const char *const names[] = {"plain", "archive"};
     for (size_t i = 0; i < 2; i++) {
@@ -242,7 +241,7 @@ static void test_places(void)
 }
 
 /* Stored bytes of all tensors, in pieces. */
-static void test_stored(void)
+LMC_TEST(test_stored)
 {
     static const char *const names[] = {"plain", "archive"};
     for (size_t i = 0; i < 2; i++) {
@@ -265,12 +264,11 @@ static void test_stored(void)
     }
 }
 
-static void test_wrong_stored(void)
+LMC_TEST(test_wrong_stored)
 {
     static unsigned char got[LARGE_NBYTES];
     uint64_t place = 0, nbytes = 0;
     lmc_st_file *file = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), NULL, &file, NULL), LMC_OK);
     const uint64_t index = index_of(file, TENSOR_COUNT);
     CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
@@ -284,20 +282,10 @@ static void test_wrong_stored(void)
     lmc_st_close(file);
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     unlink(lmc_test_path("plain"));
     unlink(lmc_test_path("archive"));
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(make_files),   LMC_TEST(test_read_many), LMC_TEST(test_cancelled),
-        LMC_TEST(test_damaged), LMC_TEST(test_open_from), LMC_TEST(test_read_between),
-        LMC_TEST(test_places),  LMC_TEST(test_stored),    LMC_TEST(test_wrong_stored),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_read_many", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_read_many")

@@ -2,28 +2,30 @@
  * test_st_run.c - lmc_run.h: what the calls tell of steps, progress and cancel, structs of older programs, memory that
  * runs out. What becomes of a run is tested by the command (tests/cli/test_run*.py).
  */
+#include "lmc_test_alloc.h"
 #include "lmc_test_st_base.h"
 
 #include "lmc_run.h"
 
 #include <errno.h>
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 #define STEP_COUNT 4
 
-static lmc_test_kept run_dir;
-static lmc_test_kept out_path;
-static lmc_test_kept snapshots[STEP_COUNT];
+static const char *run_dir;
+static const char *out_path;
+static const char *snapshots[STEP_COUNT];
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
-    run_dir = lmc_test_keep("run");
-    out_path = lmc_test_keep("out");
+    run_dir = lmc_test_path("run");
+    out_path = lmc_test_path("out");
     for (unsigned i = 0; i < STEP_COUNT; i++) {
         char name[32];
         snprintf(name, sizeof name, "step%u.safetensors", 10 * i);
-        snapshots[i] = lmc_test_keep(name);
-        lmc_test_write_snapshot(snapshots[i].path, i);
+        snapshots[i] = lmc_test_path(name);
+        lmc_test_write_snapshot(snapshots[i], i);
     }
 }
 
@@ -31,20 +33,19 @@ static void add_steps(unsigned count)
 {
     const lmc_st_options options = lmc_test_options(2);
     for (unsigned i = 0; i < count; i++)
-        CU_ASSERT_EQUAL_FATAL(lmc_run_add(run_dir.path, snapshots[i].path, NULL, &options, NULL, NULL),
-                              LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_run_add(run_dir, snapshots[i], NULL, &options, NULL, NULL), LMC_OK);
 }
 
 static void remove_run(void)
 {
-    if (lmc_test_exists(run_dir.path))
-        lmc_test_remove(run_dir.path);
+    if (lmc_test_exists(run_dir))
+        lmc_test_remove(run_dir);
 }
 
 static uint64_t step_count(void)
 {
     lmc_run *run = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_run_open(run_dir.path, NULL, &run, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_run_open(run_dir, NULL, &run, NULL), LMC_OK);
     const uint64_t count = lmc_run_step_count(run);
     lmc_run_close(run);
     return count;
@@ -52,13 +53,13 @@ static uint64_t step_count(void)
 
 /* ---- what is told ---- */
 
-static void test_list(void)
+LMC_TEST(test_list)
 {
     lmc_run *run = NULL;
     lmc_run_step step = LMC_INIT(lmc_run_step);
     uint64_t index = 99;
     add_steps(3);
-    CU_ASSERT_EQUAL_FATAL(lmc_run_open(run_dir.path, NULL, &run, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_run_open(run_dir, NULL, &run, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_run_step_count(run), 3);
     CU_ASSERT_EQUAL(lmc_run_key_every(run), LMC_RUN_KEY_EVERY_DEFAULT);
     CU_ASSERT_EQUAL(lmc_run_step_info(run, 2, &step), LMC_OK);
@@ -124,7 +125,7 @@ static void expect_progress(const told *told)
     CU_ASSERT_EQUAL(told->done_nbytes, told->total_nbytes);
 }
 
-static void test_events_and_progress(void)
+LMC_TEST(test_events_and_progress)
 {
     told told;
     lmc_st_options options = options_of(&told);
@@ -132,112 +133,104 @@ static void test_events_and_progress(void)
     const uint64_t gone[] = {0, 10};
     for (unsigned i = 0; i < STEP_COUNT; i++) {
         options = options_of(&told);
-        CU_ASSERT_EQUAL(lmc_run_add(run_dir.path, snapshots[i].path, &run_options, &options, NULL, NULL),
-                        LMC_OK);
+        CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[i], &run_options, &options, NULL, NULL), LMC_OK);
         CU_ASSERT_TRUE(told.counts[LMC_RUN_ADDED] == 1 && told.last_step == 10 * i);
         expect_progress(&told);
     }
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir.path, snapshots[0].path, &run_options, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[0], &run_options, &options, NULL, NULL), LMC_OK);
     CU_ASSERT_EQUAL(told.counts[LMC_RUN_PRESENT], 1);
     options = options_of(&told);
-    CU_ASSERT_EQUAL(lmc_run_verify(run_dir.path, NULL, 0, &run_options, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_run_verify(run_dir, NULL, 0, &run_options, &options, NULL, NULL), LMC_OK);
     CU_ASSERT_EQUAL(told.counts[LMC_RUN_VERIFIED], STEP_COUNT);
     expect_progress(&told);
     options = options_of(&told);
-    CU_ASSERT_EQUAL(lmc_run_drop(run_dir.path, gone, 2, &run_options, &options, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_run_drop(run_dir, gone, 2, &run_options, &options, NULL), LMC_OK);
     CU_ASSERT_TRUE(told.counts[LMC_RUN_REBASED] == 1 && told.counts[LMC_RUN_DROPPED] == 2);
     expect_progress(&told);
     options = options_of(&told);
-    CU_ASSERT_EQUAL(lmc_run_restore(run_dir.path, 30, out_path.path, &options, NULL, NULL), LMC_OK);
-    CU_ASSERT_TRUE(lmc_test_same_files(out_path.path, snapshots[3].path));
+    CU_ASSERT_EQUAL(lmc_run_restore(run_dir, 30, out_path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_TRUE(lmc_test_same_files(out_path, snapshots[3]));
     expect_progress(&told);
-    unlink(out_path.path);
+    unlink(out_path);
     CU_ASSERT_STRING_EQUAL(lmc_run_event_name(LMC_RUN_REBASED), "re-based");
     CU_ASSERT_PTR_NULL(lmc_run_event_name((lmc_run_event)5));
     remove_run();
 }
 
 /* Cancelled in the midst: the run is as it was. */
-static void test_cancel(void)
+LMC_TEST(test_cancel)
 {
     told told;
     const uint64_t first = 0;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     add_steps(3);
     lmc_st_options options = options_of(&told);
     told.cancel = 1;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir.path, snapshots[3].path, NULL, &options, NULL, &diag),
-                    LMC_ERR_CANCELLED);
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[3], NULL, &options, NULL, &diag), LMC_ERR_CANCELLED);
     options = options_of(&told);
     told.cancel = 1;
-    CU_ASSERT_EQUAL(lmc_run_drop(run_dir.path, &first, 1, NULL, &options, &diag), LMC_ERR_CANCELLED);
+    CU_ASSERT_EQUAL(lmc_run_drop(run_dir, &first, 1, NULL, &options, &diag), LMC_ERR_CANCELLED);
     CU_ASSERT_EQUAL(diag.status, LMC_ERR_CANCELLED);
-    CU_ASSERT_EQUAL(lmc_test_entry_count(run_dir.path), 3 + 2);
-    CU_ASSERT_EQUAL(lmc_run_verify(run_dir.path, NULL, 0, NULL, NULL, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_entry_count(run_dir), 3 + 2);
+    CU_ASSERT_EQUAL(lmc_run_verify(run_dir, NULL, 0, NULL, NULL, NULL, NULL), LMC_OK);
     CU_ASSERT_EQUAL(step_count(), 3);
     remove_run();
 }
 
-static void test_tensor(void)
+LMC_TEST(test_tensor)
 {
     static unsigned char expected[2 * LMC_TEST_VALUE_COUNT];
     static unsigned char found[2 * LMC_TEST_VALUE_COUNT];
     lmc_st_file *file = NULL;
     uint64_t index = 0;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     add_steps(3);
     lmc_test_snapshot(expected, LMC_TEST_VALUE_COUNT, 2);
     static const char *const names[] = {"w", "step20.safetensors:w"};
     for (size_t i = 0; i < 2; i++) {
-        CU_ASSERT_EQUAL_FATAL(lmc_run_open_tensor(run_dir.path, 20, names[i], NULL, &file, &index, &diag),
-                              LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_run_open_tensor(run_dir, 20, names[i], NULL, &file, &index, &diag), LMC_OK);
         CU_ASSERT_EQUAL(lmc_st_read(file, NULL, index, found, sizeof found, &diag), LMC_OK);
         CU_ASSERT_EQUAL(memcmp(found, expected, sizeof found), 0);
         lmc_st_close(file);
     }
-    CU_ASSERT_EQUAL(lmc_run_open_tensor(run_dir.path, 20, "x", NULL, &file, &index, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_open_tensor(run_dir, 20, "x", NULL, &file, &index, &diag), LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(file);
-    CU_ASSERT_EQUAL(lmc_run_open_tensor(run_dir.path, 21, "w", NULL, &file, &index, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_open_tensor(run_dir, 21, "w", NULL, &file, &index, &diag), LMC_ERR_ARG);
     remove_run();
 }
 
 /* ---- what is refused ---- */
 
-static void test_refused_options(void)
+LMC_TEST(test_refused_options)
 {
     lmc_st_options options = lmc_test_options(1);
     lmc_run_options run_options;
     lmc_run_step step = LMC_INIT(lmc_run_step);
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_run_options_init(&run_options);
-    options.base = snapshots[0].path;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir.path, snapshots[1].path, NULL, &options, NULL, &diag), LMC_ERR_ARG);
+    options.base = snapshots[0];
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], NULL, &options, NULL, &diag), LMC_ERR_ARG);
     options.base = NULL;
     options.raw = 1;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir.path, snapshots[1].path, NULL, &options, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], NULL, &options, NULL, &diag), LMC_ERR_ARG);
     run_options.key_every = 64;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir.path, snapshots[1].path, &run_options, NULL, NULL, &diag),
-                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], &run_options, NULL, NULL, &diag), LMC_ERR_ARG);
     run_options.key_every = 0;
     run_options.struct_size = sizeof run_options + 8;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir.path, snapshots[1].path, &run_options, NULL, NULL, &diag),
-                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], &run_options, NULL, NULL, &diag), LMC_ERR_ARG);
     step.struct_size = sizeof step + 8;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir.path, snapshots[1].path, NULL, NULL, &step, &diag), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_run_drop(run_dir.path, NULL, 0, NULL, NULL, &diag), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_run_keep(run_dir.path, 0, 0, NULL, NULL, &diag), LMC_ERR_ARG);
-    CU_ASSERT_FALSE(lmc_test_exists(run_dir.path));
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], NULL, NULL, &step, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_drop(run_dir, NULL, 0, NULL, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_keep(run_dir, 0, 0, NULL, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_FALSE(lmc_test_exists(run_dir));
 }
 
 /* A shorter struct gets the fields that it has. */
-static void test_struct_size(void)
+LMC_TEST(test_struct_size)
 {
     lmc_run *run = NULL;
     lmc_run_step step;
     memset(&step, 0x5a, sizeof step);
     step.struct_size = offsetof(lmc_run_step, chain);
     add_steps(2);
-    CU_ASSERT_EQUAL_FATAL(lmc_run_open(run_dir.path, NULL, &run, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_run_open(run_dir, NULL, &run, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_run_step_info(run, 1, &step), LMC_OK);
     CU_ASSERT_EQUAL(step.step, 10);
     CU_ASSERT_EQUAL(step.chain, UINT64_C(0x5a5a5a5a5a5a5a5a));
@@ -249,55 +242,32 @@ static void test_struct_size(void)
 
 /* ---- memory ---- */
 
-typedef struct pool {
-    long live_count, countdown; /* allocations until one fails; negative: none does */
-    int has_failed;
-} pool;
-
-static void *allocate(void *user, size_t nbytes)
-{
-    pool *const pool = user;
-    if (pool->countdown >= 0 && pool->countdown-- == 0) {
-        pool->has_failed = 1;
-        return NULL;
-    }
-    pool->live_count++;
-    return malloc(nbytes);
-}
-
-static void release(void *user, void *block)
-{
-    pool *const pool = user;
-    pool->live_count--;
-    free(block);
-}
-
 static lmc_status call_add(const lmc_st_options *options)
 {
-    return lmc_run_add(run_dir.path, snapshots[3].path, NULL, options, NULL, NULL);
+    return lmc_run_add(run_dir, snapshots[3], NULL, options, NULL, NULL);
 }
 
 static lmc_status call_drop(const lmc_st_options *options)
 {
     const uint64_t first = 0;
-    return lmc_run_drop(run_dir.path, &first, 1, NULL, options, NULL);
+    return lmc_run_drop(run_dir, &first, 1, NULL, options, NULL);
 }
 
 static lmc_status call_repair(const lmc_st_options *options)
 {
-    return lmc_run_repair(run_dir.path, options, NULL);
+    return lmc_run_repair(run_dir, options, NULL);
 }
 
 static lmc_status call_verify(const lmc_st_options *options)
 {
-    return lmc_run_verify(run_dir.path, NULL, 0, NULL, options, NULL, NULL);
+    return lmc_run_verify(run_dir, NULL, 0, NULL, options, NULL, NULL);
 }
 
 static lmc_status call_restore(const lmc_st_options *options)
 {
-    const lmc_status status = lmc_run_restore(run_dir.path, 20, out_path.path, options, NULL, NULL);
-    CU_ASSERT_EQUAL(status == LMC_OK, lmc_test_exists(out_path.path));
-    unlink(out_path.path);
+    const lmc_status status = lmc_run_restore(run_dir, 20, out_path, options, NULL, NULL);
+    CU_ASSERT_EQUAL(status == LMC_OK, lmc_test_exists(out_path));
+    unlink(out_path);
     return status;
 }
 
@@ -305,8 +275,7 @@ static lmc_status call_open_tensor(const lmc_st_options *options)
 {
     lmc_st_file *file = NULL;
     uint64_t index = 0;
-    const lmc_status status =
-        lmc_run_open_tensor(run_dir.path, 20, "w", options->allocator, &file, &index, NULL);
+    const lmc_status status = lmc_run_open_tensor(run_dir, 20, "w", options->allocator, &file, &index, NULL);
     lmc_st_close(file);
     return status;
 }
@@ -315,31 +284,29 @@ static lmc_status call_open_tensor(const lmc_st_options *options)
  * back, and leaves a sound run. */
 static void fail_each_allocation(lmc_status (*call)(const lmc_st_options *options), int is_reader)
 {
-    pool pool = {.countdown = -1};
-    const lmc_allocator memory = {allocate, release, &pool};
     lmc_st_options options = lmc_test_options(1);
-    options.allocator = &memory;
+    options.allocator = &pool_allocator;
     int has_failed = 1;
-    for (long number = 0; has_failed; number += 1 + number / 40) {
+    for (size_t number = 0; has_failed; number += 1 + number / 40) {
         if (!is_reader || number == 0) {
             remove_run();
             add_steps(3);
         }
-        pool = (struct pool){.countdown = number};
+        pool_fail(number, 1);
         const lmc_status status = call(&options);
-        has_failed = pool.has_failed;
+        has_failed = pool_has_failed();
         if (status != LMC_OK && status != LMC_ERR_NOMEM)
-            printf("\nallocation %ld: status %d\n", number, (int)status);
+            printf("\nallocation %zu: status %d\n", number, (int)status);
         CU_ASSERT_TRUE(status == LMC_OK || (has_failed && status == LMC_ERR_NOMEM));
-        CU_ASSERT_EQUAL(pool.live_count, 0);
+        CU_ASSERT_TRUE(pool_is_whole());
         if (!is_reader)
-            CU_ASSERT_EQUAL(lmc_run_verify(run_dir.path, NULL, 0, NULL, NULL, NULL, NULL), LMC_OK);
+            CU_ASSERT_EQUAL(lmc_run_verify(run_dir, NULL, 0, NULL, NULL, NULL, NULL), LMC_OK);
         CU_ASSERT_TRUE(step_count() >= 2);
     }
     remove_run();
 }
 
-static void test_memory(void)
+LMC_TEST(test_memory)
 {
     fail_each_allocation(call_verify, 1);
     fail_each_allocation(call_restore, 1);
@@ -350,51 +317,49 @@ static void test_memory(void)
 }
 
 /* A tensor is looked for in all archives of a step: one that is damaged ends the search, whatever was found. */
-static void test_tensor_beside_damage(void)
+LMC_TEST(test_tensor_beside_damage)
 {
     static const char *const names[] = {"a.safetensors", "b.safetensors"};
     static const char damaged[] = "{\"no\": \"archive\"}";
-    pool pool = {.countdown = -1};
-    const lmc_allocator memory = {allocate, release, &pool};
-    const lmc_test_kept snapshot = lmc_test_keep("step50");
+    const char *const snapshot = lmc_test_path("step50");
     lmc_st_file *file = NULL;
     uint64_t index = 0;
-    CU_ASSERT_EQUAL_FATAL(mkdir(snapshot.path, 0777), 0);
+    CU_ASSERT_EQUAL_FATAL(mkdir(snapshot, 0777), 0);
     for (size_t i = 0; i < 2; i++) {
         char name[64];
         snprintf(name, sizeof name, "step50/%s", names[i]);
         lmc_test_write_snapshot(lmc_test_path(name), 0);
     }
-    CU_ASSERT_EQUAL_FATAL(lmc_run_add(run_dir.path, snapshot.path, NULL, NULL, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_run_add(run_dir, snapshot, NULL, NULL, NULL, NULL), LMC_OK);
+    pool_fail(SIZE_MAX, 0);
     for (size_t i = 0; i < 2; i++) {
         char name[64];
         snprintf(name, sizeof name, "run/50/%s.lmc", names[i]);
         size_t nbytes = 0;
         unsigned char *const sound = lmc_test_read(lmc_test_path(name), &nbytes);
         lmc_test_write(lmc_test_path(name), damaged, sizeof damaged - 1);
-        const lmc_status status = lmc_run_open_tensor(run_dir.path, 50, "w", &memory, &file, &index, NULL);
+        const lmc_status status = lmc_run_open_tensor(run_dir, 50, "w", &pool_allocator, &file, &index, NULL);
         CU_ASSERT_TRUE(status != LMC_OK && !file);
-        CU_ASSERT_EQUAL(pool.live_count, 0);
+        CU_ASSERT_TRUE(pool_is_whole());
         lmc_test_write(lmc_test_path(name), sound, nbytes);
         free(sound);
     }
-    lmc_test_remove(snapshot.path);
+    lmc_test_remove(snapshot);
     remove_run();
 }
 
 /* A call that gets over a failure succeeds, and so does its diagnostic: of a damaged archive a step has no base. */
-static void test_diag_of_success(void)
+LMC_TEST(test_diag_of_success)
 {
     static const char list[] = "{\"format\":\"lmc-run\",\"version\":1,\"key_every\":8,\"steps\":[]}";
-    const lmc_test_kept archive = lmc_test_keep("run/0/step0.safetensors.lmc");
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    const char *const archive = lmc_test_path("run/0/step0.safetensors.lmc");
     lmc_run *run = NULL;
     size_t nbytes = 0;
     add_steps(1);
-    unsigned char *const sound = lmc_test_read(archive.path, &nbytes);
-    lmc_test_write(archive.path, sound, nbytes / 2);
+    unsigned char *const sound = lmc_test_read(archive, &nbytes);
+    lmc_test_write(archive, sound, nbytes / 2);
     lmc_test_write(lmc_test_path("run/run.json"), list, sizeof list - 1);
-    CU_ASSERT_EQUAL_FATAL(lmc_run_open(run_dir.path, NULL, &run, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_run_open(run_dir, NULL, &run, &diag), LMC_OK);
     CU_ASSERT_EQUAL(lmc_run_step_count(run), 1);
     CU_ASSERT_TRUE(diag.status == LMC_OK && diag.os_errno == 0 && diag.text[0] == '\0');
     lmc_run_close(run);
@@ -402,20 +367,10 @@ static void test_diag_of_success(void)
     remove_run();
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     for (unsigned i = 0; i < STEP_COUNT; i++)
-        unlink(snapshots[i].path);
-    lmc_test_dir_end();
+        unlink(snapshots[i]);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),           LMC_TEST(test_list),   LMC_TEST(test_events_and_progress),
-        LMC_TEST(test_cancel),          LMC_TEST(test_tensor), LMC_TEST(test_refused_options),
-        LMC_TEST(test_struct_size),     LMC_TEST(test_memory), LMC_TEST(test_tensor_beside_damage),
-        LMC_TEST(test_diag_of_success), LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_run", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_run")

@@ -26,7 +26,7 @@ static void hash_hex(const void *bytes, size_t nbytes, size_t step, char *hex)
     to_hex(digest, hex);
 }
 
-static void test_vectors(void)
+LMC_TEST(test_vectors)
 {
     static const struct {
         const char *text;
@@ -50,7 +50,7 @@ static void test_vectors(void)
     }
 }
 
-static void test_a_million(void)
+LMC_TEST(test_a_million)
 {
     static char text[1000000];
     static const size_t steps[] = {1000000, 64, 63, 65, 4097};
@@ -63,7 +63,7 @@ static void test_a_million(void)
 }
 
 /* The hashes of 201 texts, one of each length, hashed; the result is that of Python's hashlib. */
-static void test_lengths(void)
+LMC_TEST(test_lengths)
 {
     static const size_t steps[] = {1, 3, 7, 13, 31, 55, 61, 63, 64, 65, 127, 200};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
@@ -106,12 +106,11 @@ static void expect_hash_of_file(const char *path, const char *of, unsigned threa
     CU_ASSERT_STRING_EQUAL(hex, expected);
 }
 
-static void test_verify(void)
+LMC_TEST(test_verify)
 {
     static const unsigned char none[ST_SHA256_NBYTES];
     lmc_st_options options = lmc_test_options(2);
     lmc_st_result result = LMC_INIT(lmc_st_result);
-    lmc_test_dir_make();
     const char *const plain = lmc_test_path("m.safetensors");
     const char *const archive = lmc_test_path("m.safetensors.lmc");
     lmc_test_write_model(plain, 1);
@@ -132,16 +131,6 @@ static void test_verify(void)
     CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_dir, &options, &result, NULL), LMC_ERR_ARG);
     unlink(plain);
     unlink(archive);
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_vectors),
-        LMC_TEST(test_a_million),
-        LMC_TEST(test_lengths),
-        LMC_TEST(test_verify),
-    };
-    return LMC_TEST_MAIN("st_sha256", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_sha256")

@@ -21,7 +21,7 @@ static void expect_number(const char *text, size_t length, int is_there, uint64_
     CU_ASSERT_EQUAL((size_t)(at - text), taken);
 }
 
-static void test_numbers(void)
+LMC_TEST(test_numbers)
 {
     expect_number("", SIZE_MAX, 0, 0, 0);
     expect_number("-1", SIZE_MAX, 0, 0, 0);
@@ -33,7 +33,7 @@ static void test_numbers(void)
     expect_number("184467440737095516170000", SIZE_MAX, 1, UINT64_MAX, 24);
 }
 
-static void test_overlaps(void)
+LMC_TEST(test_overlaps)
 {
     const char bytes[8] = {0};
     CU_ASSERT_EQUAL(lmc_bytes_overlap(bytes, 4, bytes + 4, 4), 0);
@@ -49,7 +49,7 @@ static void expect_text(char *text, const char *expected)
     free(text);
 }
 
-static void test_paths(void)
+LMC_TEST(test_paths)
 {
     const lmc_allocator *const memory = &lmc_memory_default;
     expect_text(lmc_path_join(memory, "a", "b", ".c"), "a/b.c");
@@ -75,12 +75,11 @@ static int count_name(void *user, const char *name)
     return strcmp(name, "stop") == 0 ? -7 : 0;
 }
 
-static void test_open_folders(void)
+LMC_TEST(test_open_folders)
 {
     char path[] = "a/b/c";
     const char *name = NULL;
     int count = 0;
-    lmc_test_dir_make();
     const int root_fd = lmc_open_folder(lmc_test_path(""));
     CU_ASSERT_EQUAL(mkdirat(root_fd, "a", 0755), 0);
     CU_ASSERT_EQUAL(mkdirat(root_fd, "a/b", 0755), 0);
@@ -105,16 +104,6 @@ static void test_open_folders(void)
     CU_ASSERT_EQUAL(unlinkat(root_fd, "a", AT_REMOVEDIR), 0);
     close(fd);
     close(root_fd);
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_numbers),
-        LMC_TEST(test_overlaps),
-        LMC_TEST(test_paths),
-        LMC_TEST(test_open_folders),
-    };
-    return LMC_TEST_MAIN("st_shared", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_shared")

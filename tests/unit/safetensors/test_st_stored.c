@@ -2,19 +2,15 @@
  * test_st_stored.c - frames without an index: their blocks can be trusted only when all of them have been
  * hashed. Archives are put together here, so that frames are stored whatever the encoder would choose.
  */
-#include "lmc_test.h"
 #include "lmc_test_archive.h"
+#include "lmc_test_st.h"
 
 #include "safetensors/read/reader.h"
-
-#include <unistd.h>
 
 #define BLOCK_NBYTES (1u << LMC_BLOCK_LOG2_DEFAULT_BYTE)
 #define CONTENT_NBYTES 5000000u /* many blocks, several runs of the engine */
 
-static char directory[] = "/tmp/lmc-st-stored-XXXXXX";
-static char archive_path[64];
-static char back_path[64];
+static const char *archive_path, *back_path;
 static unsigned char content[CONTENT_NBYTES];
 static size_t frame_offset; /* in the archive */
 
@@ -38,13 +34,12 @@ static lmc_status restore_with(unsigned thread_count)
     return lmc_st_restore(archive_path, back_path, &options, NULL, NULL);
 }
 
-static void test_sound(void)
+LMC_TEST(test_sound)
 {
     static unsigned char dst[CONTENT_NBYTES];
     lmc_st_file *file = NULL;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
-    snprintf(archive_path, sizeof archive_path, "%s/a.lmc", directory);
-    snprintf(back_path, sizeof back_path, "%s/back", directory);
+    archive_path = lmc_test_path("a.lmc");
+    back_path = lmc_test_path("back");
     make_archive();
     CU_ASSERT_EQUAL(lmc_st_verify(archive_path, NULL, NULL, NULL), LMC_OK);
     for (unsigned threads = 1; threads < 4; threads++)
@@ -64,17 +59,11 @@ static void test_sound(void)
 
 static void flip_byte(size_t offset)
 {
-    FILE *const file = fopen(archive_path, "r+b");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    fseek(file, (long)offset, SEEK_SET);
-    const int byte = fgetc(file);
-    fseek(file, (long)offset, SEEK_SET);
-    fputc(byte ^ 0x10, file);
-    CU_ASSERT_EQUAL(fclose(file), 0);
+    lmc_test_flip(archive_path, offset, 0x10);
 }
 
 /* A wrong byte anywhere is found by every call, also by one that wants other bytes. */
-static void test_damaged(void)
+LMC_TEST(test_damaged)
 {
     static const size_t places[] = {0, 65536, 1048575, 2500000, CONTENT_NBYTES - 1};
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -108,7 +97,7 @@ static unsigned long long bytes_read(void)
 }
 
 /* Many ranges through one reader: the frame is verified once, then only what is asked for is read. */
-static void test_reader(void)
+LMC_TEST(test_reader)
 {
     static unsigned char dst[300000];
     lmc_st_file *file = NULL;
@@ -148,7 +137,7 @@ static void test_reader(void)
 }
 
 /* Bytes that change behind the back of a reader that has verified them are noticed. */
-static void test_reader_of_a_changing_file(void)
+LMC_TEST(test_reader_of_a_changing_file)
 {
     unsigned char dst[10];
     lmc_st_file *file = NULL;
@@ -177,18 +166,9 @@ static void test_reader_of_a_changing_file(void)
     lmc_st_close(file);
 }
 
-static void test_clean_up(void)
+LMC_TEST(test_clean_up)
 {
     unlink(archive_path);
-    CU_ASSERT_EQUAL(rmdir(directory), 0); /* nothing was left behind */
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_sound),    LMC_TEST(test_damaged),
-        LMC_TEST(test_reader),   LMC_TEST(test_reader_of_a_changing_file),
-        LMC_TEST(test_clean_up),
-    };
-    return LMC_TEST_MAIN("st_stored", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_stored")

@@ -9,17 +9,14 @@
 
 #define FILL 0xee
 
-static char old_path[LMC_TEST_PATH_NBYTES], new_path[LMC_TEST_PATH_NBYTES],
-    archive_path[LMC_TEST_PATH_NBYTES];
-static char out_path[LMC_TEST_PATH_NBYTES];
+static const char *old_path, *new_path, *archive_path, *out_path;
 
-static void make_files(void)
+LMC_TEST(make_files)
 {
-    lmc_test_dir_make();
-    strcpy(old_path, lmc_test_path("old.safetensors"));
-    strcpy(new_path, lmc_test_path("new.safetensors"));
-    strcpy(archive_path, lmc_test_path("new.safetensors.lmc"));
-    strcpy(out_path, lmc_test_path("out"));
+    old_path = lmc_test_path("old.safetensors");
+    new_path = lmc_test_path("new.safetensors");
+    archive_path = lmc_test_path("new.safetensors.lmc");
+    out_path = lmc_test_path("out");
     lmc_test_write_snapshot(old_path, 0);
     lmc_test_write_snapshot(new_path, 1);
     CU_ASSERT_EQUAL_FATAL(lmc_test_convert(new_path, old_path, archive_path, 1, NULL), LMC_OK);
@@ -44,7 +41,7 @@ static int is_prefix(const void *given, const void *whole, size_t nbytes, size_t
            memcmp(bytes + first, (const unsigned char *)whole + first, struct_size - first) == 0;
 }
 
-static void test_results(void)
+LMC_TEST(test_results)
 {
     const size_t ends[] = {sizeof(size_t), offsetof(lmc_st_result, tensor_count),
                            offsetof(lmc_st_result, kept_count), sizeof(lmc_st_result)};
@@ -90,7 +87,7 @@ static lmc_status call_with(unsigned call, lmc_st_diag *diag)
     return status;
 }
 
-static void test_diagnostics(void)
+LMC_TEST(test_diagnostics)
 {
     const size_t ends[] = {sizeof(size_t), offsetof(lmc_st_diag, os_errno), offsetof(lmc_st_diag, file),
                            offsetof(lmc_st_diag, text), sizeof(lmc_st_diag)};
@@ -111,7 +108,7 @@ static void test_diagnostics(void)
     }
 }
 
-static void test_tensors_and_bases(void)
+LMC_TEST(test_tensors_and_bases)
 {
     lmc_st_file *file = NULL;
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor), given_tensor;
@@ -136,17 +133,11 @@ static void test_tensors_and_bases(void)
     lmc_st_close(file);
 }
 
-static void remove_files(void)
+LMC_TEST(remove_files)
 {
     unlink(old_path);
     unlink(new_path);
     unlink(archive_path);
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {LMC_TEST(make_files), LMC_TEST(test_results), LMC_TEST(test_diagnostics),
-                                     LMC_TEST(test_tensors_and_bases), LMC_TEST(remove_files)};
-    return LMC_TEST_MAIN("lmc_struct_size", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("lmc_struct_size")

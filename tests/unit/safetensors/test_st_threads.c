@@ -11,20 +11,19 @@
 #define CONVERTER_COUNT 4
 #define CANCEL_COUNT 24 /* per call that is cancelled */
 
-static char plain_path[LMC_TEST_PATH_NBYTES], archive_path[LMC_TEST_PATH_NBYTES];
-static char out_path[LMC_TEST_PATH_NBYTES], directory_path[LMC_TEST_PATH_NBYTES];
+static const char *plain_path, *archive_path;
+static const char *out_path, *directory_path;
 static unsigned char *plain; /* the whole file */
 static size_t plain_nbytes, data_offset;
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
     const lmc_st_options options = lmc_test_options(2);
     char inner[LMC_TEST_PATH_NBYTES + 16];
-    lmc_test_dir_make();
-    snprintf(plain_path, sizeof plain_path, "%s/m.safetensors", lmc_test_dir);
-    snprintf(archive_path, sizeof archive_path, "%s/m.safetensors.lmc", lmc_test_dir);
-    snprintf(out_path, sizeof out_path, "%s/out", lmc_test_dir);
-    snprintf(directory_path, sizeof directory_path, "%s/model", lmc_test_dir);
+    plain_path = lmc_test_path("m.safetensors");
+    archive_path = lmc_test_path("m.safetensors.lmc");
+    out_path = lmc_test_path("out");
+    directory_path = lmc_test_path("model");
     lmc_test_write_model(plain_path, 1);
     CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, &options, NULL, NULL), LMC_OK);
     CU_ASSERT_EQUAL(mkdir(directory_path, 0755), 0);
@@ -100,7 +99,7 @@ static void share(const char *path, int with_ctx)
     lmc_st_close(file);
 }
 
-static void test_shared_file(void)
+LMC_TEST(test_shared_file)
 {
     share(archive_path, 1);
     share(archive_path, 0);
@@ -132,7 +131,7 @@ static void *convert_and_back(void *argument)
     return NULL;
 }
 
-static void test_parallel_files(void)
+LMC_TEST(test_parallel_files)
 {
     static converter all[CONVERTER_COUNT];
     for (unsigned i = 0; i < CONVERTER_COUNT; i++) {
@@ -230,7 +229,7 @@ static void cancel_one(size_t call, unsigned threads, long nanoseconds)
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), FILES);
 }
 
-static void test_cancel_at_any_moment(void)
+LMC_TEST(test_cancel_at_any_moment)
 {
     uint32_t state = 1;
     for (size_t call = 0; call < sizeof calls / sizeof calls[0]; call++) {
@@ -241,23 +240,12 @@ static void test_cancel_at_any_moment(void)
     }
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     free(plain);
     unlink(plain_path);
     unlink(archive_path);
     lmc_test_remove(directory_path);
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_shared_file),
-        LMC_TEST(test_parallel_files),
-        LMC_TEST(test_cancel_at_any_moment),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_threads", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_threads")

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 
+static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+
 static const lmc_allocator *const memory = &lmc_memory_default;
 static const os_attributes attributes = {.is_known = 1, .permissions = 0755};
 
@@ -28,11 +30,6 @@ static lmc_status read_tree(os_tree *tree, const char *name, lmc_st_diag *diag)
     return os_tree_read(tree, memory, lmc_test_path(name), diag);
 }
 
-static void test_begin(void)
-{
-    lmc_test_dir_make();
-}
-
 /* ---- paths ---- */
 
 static void expect_true_path(const char *path, const char *expected)
@@ -43,7 +40,7 @@ static void expect_true_path(const char *path, const char *expected)
     st_release(memory, found);
 }
 
-static void test_true_paths(void)
+LMC_TEST(test_true_paths)
 {
     char expected[LMC_TEST_PATH_NBYTES];
     char given[LMC_TEST_PATH_NBYTES + 32];
@@ -67,11 +64,10 @@ static void test_true_paths(void)
 
 /* ---- trees ---- */
 
-static void test_listing(void)
+LMC_TEST(test_listing)
 {
     static const char *const names[] = {"a", "a.b", "a/b", "a/b/c", "a/z", "empty", "z"};
     os_tree tree;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_directory("tree");
     make_directory("tree/a");
     make_directory("tree/a/b");
@@ -96,10 +92,9 @@ static void test_listing(void)
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("tree")));
 }
 
-static void test_refused_entries(void)
+LMC_TEST(test_refused_entries)
 {
     os_tree tree;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_directory("tree");
     CU_ASSERT_EQUAL(symlink("nowhere", lmc_test_path("tree/x")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
@@ -121,7 +116,7 @@ static void test_refused_entries(void)
 }
 
 /* Removing goes no further than links. */
-static void test_removing_links(void)
+LMC_TEST(test_removing_links)
 {
     make_directory("keep");
     make_file("keep/file", "kept");
@@ -140,11 +135,10 @@ static lmc_status open_staging(os_staging *staging, const char *target, int forc
     return os_staging_open(staging, memory, lmc_test_path(target), lmc_test_path("source"), force, diag);
 }
 
-static void test_staging(void)
+LMC_TEST(test_staging)
 {
     os_staging first;
     os_staging second;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_directory("source");
     CU_ASSERT_EQUAL(open_staging(&first, "out", 0, &diag), LMC_OK);
     CU_ASSERT_STRING_EQUAL(first.path, lmc_test_path(".out.lmc-st-partial"));
@@ -174,10 +168,9 @@ static void test_staging(void)
 }
 
 /* Something comes into the place meanwhile. */
-static void test_late_arrivals(void)
+LMC_TEST(test_late_arrivals)
 {
     os_staging staging;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_remove(lmc_test_path("out"));
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
     make_directory("out");
@@ -207,11 +200,10 @@ static void test_late_arrivals(void)
 }
 
 /* Places that would destroy the input or the ground one stands on. */
-static void test_bad_places(void)
+LMC_TEST(test_bad_places)
 {
     static const char *const places[] = {"source", "source/", "source/inner", "source/../source/inner", ""};
     os_staging staging;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         CU_ASSERT_EQUAL(open_staging(&staging, places[i], 1, &diag), LMC_ERR_ARG);
     make_file("file", "");
@@ -234,18 +226,9 @@ static void test_bad_places(void)
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 1);
 }
 
-static void test_end(void)
+LMC_TEST(test_end)
 {
     CU_ASSERT_EQUAL(rmdir(lmc_test_path("source")), 0);
-    lmc_test_dir_end();
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),           LMC_TEST(test_true_paths),     LMC_TEST(test_listing),
-        LMC_TEST(test_refused_entries), LMC_TEST(test_removing_links), LMC_TEST(test_staging),
-        LMC_TEST(test_late_arrivals),   LMC_TEST(test_bad_places),     LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_tree", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_tree")

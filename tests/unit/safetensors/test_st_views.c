@@ -107,10 +107,9 @@ static void make_torch(void)
     lmc_test_write(lmc_test_path("views.pt"), file.at, file.nbytes);
 }
 
-static void make_files(void)
+LMC_TEST(make_files)
 {
     static const char *const names[][2] = {{"array.npy", "array.npy.lmc"}, {"views.pt", "views.pt.lmc"}};
-    lmc_test_dir_make();
     make_npy();
     make_torch();
     for (size_t i = 0; i < 2; i++)
@@ -162,7 +161,7 @@ static void check_parts(const lmc_st_file *file, uint64_t index, const unsigned 
     lmc_st_reader_free(reader);
 }
 
-static void test_columns(void)
+LMC_TEST(test_columns)
 {
     static const char *const names[] = {"array.npy", "array.npy.lmc"};
     for (size_t i = 0; i < 2; i++) {
@@ -198,7 +197,7 @@ static size_t pick(const expected_view *view, unsigned char *dst)
     return 4 * count;
 }
 
-static void test_several_on_one_storage(void)
+LMC_TEST(test_several_on_one_storage)
 {
     static const char *const names[] = {"views.pt", "views.pt.lmc"};
     static unsigned char content[4 * STORAGE_COUNT];
@@ -228,7 +227,7 @@ static void test_several_on_one_storage(void)
 }
 
 /* A tensor of 4 TB on a storage of a few bytes: only what is asked for takes memory. */
-static void test_more_than_is_stored(void)
+LMC_TEST(test_more_than_is_stored)
 {
     static const char *const names[] = {"views.pt", "views.pt.lmc"};
     for (size_t i = 0; i < 2; i++) {
@@ -250,7 +249,7 @@ static void test_more_than_is_stored(void)
     }
 }
 
-static void test_read_many(void)
+LMC_TEST(test_read_many)
 {
     static const char *const names[] = {"views.pt", "views.pt.lmc"};
     static unsigned char got[VIEW_COUNT + 1][4 * STORAGE_COUNT], content[4 * STORAGE_COUNT];
@@ -276,7 +275,7 @@ static void test_read_many(void)
 }
 
 /* What belongs to frames is that of the storage. */
-static void test_places(void)
+LMC_TEST(test_places)
 {
     lmc_st_mode mode;
     uint64_t offset[2], nbytes[2], begin = 0, end = 0, hash = 0;
@@ -301,7 +300,7 @@ static void test_places(void)
     lmc_st_close(plain);
 }
 
-static void test_damaged(void)
+LMC_TEST(test_damaged)
 {
     unsigned char got[4];
     uint64_t place = 0, nbytes = 0;
@@ -316,7 +315,7 @@ static void test_damaged(void)
     lmc_st_close(file);
 }
 
-static void test_salvage(void)
+LMC_TEST(test_salvage)
 {
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     lmc_st_options options = lmc_test_options(1);
@@ -327,20 +326,13 @@ static void test_salvage(void)
     CU_ASSERT_EQUAL(lmc_st_tensor_info(file, 0, &tensor), LMC_OK);
     CU_ASSERT(tensor.dtype == LMC_DTYPE_U8 && tensor.rank == 1 && tensor.nbytes == sizeof array);
     lmc_st_close(file);
-    lmc_test_remove(lmc_test_dir);
 }
 
-int main(int argc, char **argv)
+LMC_TEST(test_end)
 {
-    static const lmc_test tests[] = {
-        LMC_TEST(make_files),
-        LMC_TEST(test_columns),
-        LMC_TEST(test_several_on_one_storage),
-        LMC_TEST(test_more_than_is_stored),
-        LMC_TEST(test_read_many),
-        LMC_TEST(test_places),
-        LMC_TEST(test_damaged),
-        LMC_TEST(test_salvage),
-    };
-    return LMC_TEST_MAIN("st_views", tests, argc, argv);
+    static const char *const names[] = {"array.npy", "array.npy.lmc", "views.pt", "views.pt.lmc", "saved"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unlink(lmc_test_path(names[i]));
 }
+
+LMC_TEST_DIR_MAIN("st_views")

@@ -69,14 +69,13 @@ static void expect_tensor(const lmc_st_file *file, const char *name, size_t name
     free(read);
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
     lmc_test_weights(data, sizeof data, 1);
 }
 
 /* Each dtype small and of several blocks, named and ordered as the official package would. */
-static void test_every_dtype(void)
+LMC_TEST(test_every_dtype)
 {
     lmc_st_writer *const writer = lmc_test_writer();
     char names[2 * LMC_DTYPE_COUNT][32];
@@ -102,7 +101,7 @@ static void test_every_dtype(void)
     lmc_st_close(files[1]);
 }
 
-static void test_empty_and_scalar(void)
+LMC_TEST(test_empty_and_scalar)
 {
     static const uint64_t hole[3] = {4, 0, 7};
     uint64_t ones[LMC_ST_RANK_MAX];
@@ -127,7 +126,7 @@ static void test_empty_and_scalar(void)
     }
 }
 
-static void test_names(void)
+LMC_TEST(test_names)
 {
     static const uint64_t shape[1] = {100};
     static char long_name[70000];
@@ -155,7 +154,7 @@ static void test_names(void)
     }
 }
 
-static void test_metadata(void)
+LMC_TEST(test_metadata)
 {
     const char *key = NULL;
     const char *value = NULL;
@@ -187,7 +186,7 @@ static void test_metadata(void)
     }
 }
 
-static void test_no_tensors(void)
+LMC_TEST(test_no_tensors)
 {
     size_t nbytes = 0;
     lmc_st_writer *const writer = lmc_test_writer();
@@ -209,7 +208,7 @@ static void test_no_tensors(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_many_tensors(void)
+LMC_TEST(test_many_tensors)
 {
     lmc_st_writer *const writer = lmc_test_writer();
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
@@ -238,7 +237,7 @@ static void test_many_tensors(void)
 }
 
 /* A writer may be written, grow, and be written again. */
-static void test_writing_twice(void)
+LMC_TEST(test_writing_twice)
 {
     lmc_st_writer *const writer = lmc_test_writer();
     CU_ASSERT_EQUAL(lmc_test_add(writer, "x", LMC_DTYPE_BF16, 100000, data), LMC_OK);
@@ -258,17 +257,4 @@ static void test_writing_twice(void)
         CU_ASSERT_EQUAL(unlink(lmc_test_path(names[i])), 0);
 }
 
-static void test_end(void)
-{
-    lmc_test_dir_end();
-}
-
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),        LMC_TEST(test_every_dtype),   LMC_TEST(test_empty_and_scalar),
-        LMC_TEST(test_names),        LMC_TEST(test_metadata),      LMC_TEST(test_no_tensors),
-        LMC_TEST(test_many_tensors), LMC_TEST(test_writing_twice), LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_writer", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_writer")

@@ -52,14 +52,13 @@ static void add_supplied(lmc_st_writer *writer, const char *name, supply *conten
         LMC_OK);
 }
 
-static void test_begin(void)
+LMC_TEST(test_begin)
 {
-    lmc_test_dir_make();
     lmc_test_weights(data, sizeof data, 1);
 }
 
 /* Supplied content gives the same bytes as content in memory, for every number of threads. */
-static void test_supplied(void)
+LMC_TEST(test_supplied)
 {
     lmc_st_writer *const in_memory = lmc_test_writer();
     lmc_st_options options = lmc_test_options(1);
@@ -117,7 +116,7 @@ static lmc_status meet(void *user, uint64_t offset, void *dst, size_t nbytes)
     return LMC_OK;
 }
 
-static void test_supplied_to_threads(void)
+LMC_TEST(test_supplied_to_threads)
 {
     const uint64_t shape[1] = {CONTENT_NBYTES};
     const lmc_st_options options = lmc_test_options(3);
@@ -134,7 +133,7 @@ static void test_supplied_to_threads(void)
 }
 
 /* Whatever status the function returns comes through and the tensor is named, wherever it fails. */
-static void test_failing_supply(void)
+LMC_TEST(test_failing_supply)
 {
     static const lmc_status statuses[] = {LMC_ERR_IO,       LMC_ERR_NOMEM, LMC_ERR_CANCELLED,
                                           LMC_ERR_CHECKSUM, LMC_ERR_ARG,   (lmc_status)99};
@@ -189,7 +188,7 @@ static void *drain(void *stream)
 }
 
 /* A descriptor gets the bytes that a path would: of a file, which stays open, or of a pipe. */
-static void test_descriptors(void)
+LMC_TEST(test_descriptors)
 {
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 4; i++) {
@@ -216,7 +215,7 @@ static void test_descriptors(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_closed_descriptor(void)
+LMC_TEST(test_closed_descriptor)
 {
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 2; i++) {
@@ -230,7 +229,7 @@ static void test_closed_descriptor(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_existing_output(void)
+LMC_TEST(test_existing_output)
 {
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 2; i++) {
@@ -271,7 +270,7 @@ static void watch_progress(void *user, uint64_t done_nbytes, uint64_t total_nbyt
         __atomic_store_n(&seen->cancel, 1, __ATOMIC_RELAXED);
 }
 
-static void test_progress_and_cancel(void)
+LMC_TEST(test_progress_and_cancel)
 {
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 2 * 3 * 3; i++) {
@@ -292,7 +291,7 @@ static void test_progress_and_cancel(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_cancelled_before(void)
+LMC_TEST(test_cancelled_before)
 {
     const int cancel = 1;
     lmc_st_writer *const writer = make_writer();
@@ -304,24 +303,4 @@ static void test_cancelled_before(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_end(void)
-{
-    lmc_test_dir_end();
-}
-
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_supplied),
-        LMC_TEST(test_supplied_to_threads),
-        LMC_TEST(test_failing_supply),
-        LMC_TEST(test_descriptors),
-        LMC_TEST(test_closed_descriptor),
-        LMC_TEST(test_existing_output),
-        LMC_TEST(test_progress_and_cancel),
-        LMC_TEST(test_cancelled_before),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_writer_calls", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_writer_calls")

@@ -35,12 +35,7 @@ static void expect_count(const lmc_st_writer *writer, uint64_t count)
     CU_ASSERT_EQUAL(unlink(lmc_test_path("x")), 0);
 }
 
-static void test_begin(void)
-{
-    lmc_test_dir_make();
-}
-
-static void test_duplicate_names(void)
+LMC_TEST(test_duplicate_names)
 {
     static const char *const names[] = {"twice", "", "\xe4\xb8\xad", "quote\""};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -53,7 +48,7 @@ static void test_duplicate_names(void)
     }
 }
 
-static void test_duplicate_keys(void)
+LMC_TEST(test_duplicate_keys)
 {
     lmc_st_writer *const writer = lmc_test_writer();
     CU_ASSERT_EQUAL(lmc_st_writer_set_metadata(writer, "k\0", 2, "1", 1), LMC_OK);
@@ -65,7 +60,7 @@ static void test_duplicate_keys(void)
 }
 
 /* The one name that a header gives another meaning. */
-static void test_metadata_as_a_name(void)
+LMC_TEST(test_metadata_as_a_name)
 {
     lmc_st_writer *const writer = lmc_test_writer();
     CU_ASSERT_EQUAL(lmc_test_add(writer, "__metadata__", LMC_DTYPE_U8, 4, data), LMC_OK);
@@ -76,7 +71,7 @@ static void test_metadata_as_a_name(void)
 }
 
 /* Marks of an archive would make the plain file one that nothing can open. */
-static void test_marks_of_an_archive(void)
+LMC_TEST(test_marks_of_an_archive)
 {
     lmc_st_writer *const writer = lmc_test_writer();
     CU_ASSERT_EQUAL(lmc_test_add(writer, "x", LMC_DTYPE_U8, 4, data), LMC_OK);
@@ -87,7 +82,7 @@ static void test_marks_of_an_archive(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_bad_utf8(void)
+LMC_TEST(test_bad_utf8)
 {
     static const struct {
         const char *bytes;
@@ -116,7 +111,7 @@ static void test_bad_utf8(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_sizes(void)
+LMC_TEST(test_sizes)
 {
     static const uint64_t half[2] = {(uint64_t)1 << 32, (uint64_t)1 << 31};
     static const uint64_t all[2] = {(uint64_t)1 << 32, (uint64_t)1 << 32};
@@ -138,7 +133,7 @@ static void test_sizes(void)
 }
 
 /* Each tensor fits, all of them together do not: LIMIT, before anything is read. */
-static void test_sum_of_sizes(void)
+LMC_TEST(test_sum_of_sizes)
 {
     static const uint64_t large[1] = {(uint64_t)1 << 60};
     lmc_st_writer *const writer = lmc_test_writer();
@@ -150,7 +145,7 @@ static void test_sum_of_sizes(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_bits_below_a_byte(void)
+LMC_TEST(test_bits_below_a_byte)
 {
     static const struct {
         lmc_dtype dtype;
@@ -171,7 +166,7 @@ static void test_bits_below_a_byte(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_dtype_and_rank(void)
+LMC_TEST(test_dtype_and_rank)
 {
     static uint64_t ones[LMC_ST_RANK_MAX + 1];
     lmc_st_writer *const writer = lmc_test_writer();
@@ -188,7 +183,7 @@ static void test_dtype_and_rank(void)
 }
 
 /* A header above the limit. */
-static void test_header_limit(void)
+LMC_TEST(test_header_limit)
 {
     const size_t nbytes = LMC_ST_HEADER_NBYTES_MAX / 2;
     char *const name = malloc(nbytes);
@@ -202,7 +197,7 @@ static void test_header_limit(void)
     free(name);
 }
 
-static void test_options(void)
+LMC_TEST(test_options)
 {
     lmc_st_writer *const writer = lmc_test_writer();
     lmc_st_options options = lmc_test_options(LMC_THREAD_COUNT_MAX + 1);
@@ -215,27 +210,4 @@ static void test_options(void)
     lmc_st_writer_free(writer);
 }
 
-static void test_end(void)
-{
-    lmc_test_dir_end();
-}
-
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_begin),
-        LMC_TEST(test_duplicate_names),
-        LMC_TEST(test_duplicate_keys),
-        LMC_TEST(test_metadata_as_a_name),
-        LMC_TEST(test_marks_of_an_archive),
-        LMC_TEST(test_bad_utf8),
-        LMC_TEST(test_sizes),
-        LMC_TEST(test_sum_of_sizes),
-        LMC_TEST(test_bits_below_a_byte),
-        LMC_TEST(test_dtype_and_rank),
-        LMC_TEST(test_header_limit),
-        LMC_TEST(test_options),
-        LMC_TEST(test_end),
-    };
-    return LMC_TEST_MAIN("st_writer_refused", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_writer_refused")

@@ -97,7 +97,7 @@ static void put_torch(void)
 
 /* ---- good ones ---- */
 
-static void test_torch(void)
+LMC_TEST(test_torch)
 {
     begin_file();
     put_torch();
@@ -112,7 +112,7 @@ static void test_torch(void)
     end_contents(&contents);
 }
 
-static void test_big_endian(void)
+LMC_TEST(test_big_endian)
 {
     begin_file();
     put_torch();
@@ -125,7 +125,7 @@ static void test_big_endian(void)
     end_contents(&contents);
 }
 
-static void test_pickle_not_understood(void)
+LMC_TEST(test_pickle_not_understood)
 {
     begin_file();
     lmc_test_zip_add(&zip, "x/data.pkl", pickle, sizeof pickle - 2);
@@ -141,7 +141,7 @@ static void test_pickle_not_understood(void)
     end_contents(&contents);
 }
 
-static void test_arrays_and_others(void)
+LMC_TEST(test_arrays_and_others)
 {
     static unsigned char array[sizeof ARRAY_HEADER - 1 + 24];
     static unsigned char large[70001];
@@ -164,7 +164,7 @@ static void test_arrays_and_others(void)
     end_contents(&contents);
 }
 
-static void test_several_zips(void)
+LMC_TEST(test_several_zips)
 {
     begin_file();
     lmc_test_put_text(&file, "other bytes");
@@ -180,7 +180,7 @@ static void test_several_zips(void)
     end_contents(&contents);
 }
 
-static void test_comment_and_rest(void)
+LMC_TEST(test_comment_and_rest)
 {
     begin_file();
     put_torch();
@@ -192,7 +192,7 @@ static void test_comment_and_rest(void)
     end_contents(&contents);
 }
 
-static void test_zip64(void)
+LMC_TEST(test_zip64)
 {
     begin_file();
     lmc_test_put_text(&file, "before"); /* places count from the begin of the ZIP */
@@ -215,7 +215,7 @@ static void test_zip64(void)
     end_contents(&contents);
 }
 
-static void test_empty(void)
+LMC_TEST(test_empty)
 {
     begin_file();
     lmc_test_zip_end(&zip);
@@ -226,7 +226,7 @@ static void test_empty(void)
 
 /* ---- lies ---- */
 
-static void test_entries_that_lie(void)
+LMC_TEST(test_entries_that_lie)
 {
     static const struct {
         uint64_t nbytes, offset;
@@ -253,7 +253,7 @@ static void test_entries_that_lie(void)
     }
 }
 
-static void test_wide_entries_that_lie(void)
+LMC_TEST(test_wide_entries_that_lie)
 {
     static const uint64_t numbers[][3] = {{UINT64_MAX, UINT64_MAX, 0},
                                           {24, 24, UINT64_MAX},
@@ -276,7 +276,7 @@ static void test_wide_entries_that_lie(void)
         }
 }
 
-static void test_overlaps(void)
+LMC_TEST(test_overlaps)
 {
     begin_file();
     put_torch();
@@ -294,7 +294,7 @@ static void test_overlaps(void)
     end_contents(&contents);
 }
 
-static void test_names(void)
+LMC_TEST(test_names)
 {
     static char long_name[60000];
     memset(long_name, 'n', sizeof long_name);
@@ -317,7 +317,7 @@ static void test_names(void)
     end_contents(&contents);
 }
 
-static void test_twice_the_same_key(void)
+LMC_TEST(test_twice_the_same_key)
 {
     begin_file();
     put_torch();
@@ -330,7 +330,7 @@ static void test_twice_the_same_key(void)
     end_contents(&contents);
 }
 
-static void test_ends_that_lie(void)
+LMC_TEST(test_ends_that_lie)
 {
     static const lmc_test_end lies[] = {
         {.count = 4, .nbytes = 0, .offset = 0},
@@ -370,7 +370,7 @@ static void test_ends_that_lie(void)
         }
 }
 
-static void test_cut(void)
+LMC_TEST(test_cut)
 {
     begin_file();
     put_torch();
@@ -380,7 +380,7 @@ static void test_cut(void)
         check_refused(LMC_ERR_TRUNCATED);
 }
 
-static void test_changed(void)
+LMC_TEST(test_changed)
 {
     static lmc_test_bytes good;
     begin_file();
@@ -400,7 +400,7 @@ static void test_changed(void)
     }
 }
 
-static void test_zips_before_that_lie(void)
+LMC_TEST(test_zips_before_that_lie)
 {
     /* the first of three has a directory that breaks off; ends without anything */
     begin_file();
@@ -427,7 +427,7 @@ static void test_zips_before_that_lie(void)
     end_contents(&contents);
 }
 
-static void test_not_a_zip(void)
+LMC_TEST(test_not_a_zip)
 {
     static const char *const others[] = {"", "PK", "GGUF and more",
                                          "PK\5\6 but not at its end and not at its begin"};
@@ -442,7 +442,7 @@ static void test_not_a_zip(void)
     }
 }
 
-static void test_cancelled(void)
+LMC_TEST(test_cancelled)
 {
     const volatile int cancel = 1;
     st_contents contents;
@@ -453,28 +453,4 @@ static void test_cancelled(void)
     CU_ASSERT_EQUAL(read_with(&is_like, &contents, &cancel), LMC_ERR_CANCELLED);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_torch),
-        LMC_TEST(test_big_endian),
-        LMC_TEST(test_pickle_not_understood),
-        LMC_TEST(test_arrays_and_others),
-        LMC_TEST(test_several_zips),
-        LMC_TEST(test_comment_and_rest),
-        LMC_TEST(test_zip64),
-        LMC_TEST(test_empty),
-        LMC_TEST(test_entries_that_lie),
-        LMC_TEST(test_wide_entries_that_lie),
-        LMC_TEST(test_overlaps),
-        LMC_TEST(test_names),
-        LMC_TEST(test_twice_the_same_key),
-        LMC_TEST(test_ends_that_lie),
-        LMC_TEST(test_cut),
-        LMC_TEST(test_changed),
-        LMC_TEST(test_zips_before_that_lie),
-        LMC_TEST(test_not_a_zip),
-        LMC_TEST(test_cancelled),
-    };
-    return LMC_TEST_MAIN("st_zip", tests, argc, argv);
-}
+LMC_TEST_MAIN("st_zip")

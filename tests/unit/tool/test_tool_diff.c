@@ -2,12 +2,10 @@
  * test_tool_diff.c - "lmc-st diff" on archives whose content hashes cannot be compared: their blocks have
  * other sizes.
  */
-#include "lmc_test.h"
 #include "lmc_test_archive.h"
+#include "lmc_test_st.h"
 
 #include "tool/commands/cmd_diff.h"
-
-#include <unistd.h>
 
 #define CONTENT_NBYTES 3000000u
 
@@ -42,29 +40,14 @@ static lmc_status compare(const char *a_path, const char *b_path, int *differs, 
     return status;
 }
 
-static void flip_byte(const char *path, size_t offset)
-{
-    FILE *const file = fopen(path, "r+b");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    fseek(file, (long)offset, SEEK_SET);
-    const int byte = fgetc(file);
-    fseek(file, (long)offset, SEEK_SET);
-    fputc(byte ^ 0x10, file);
-    CU_ASSERT_EQUAL(fclose(file), 0);
-}
-
 static void compare_block_sizes(int is_noise)
 {
     static const size_t changed[] = {0, 1u << 20, 2097151, CONTENT_NBYTES - 1};
-    char directory[] = "/tmp/lmc-st-diff-XXXXXX";
-    char small_blocks[64];
-    char large_blocks[64];
+    const char *const small_blocks = lmc_test_path("small.lmc");
+    const char *const large_blocks = lmc_test_path("large.lmc");
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int differs = 0;
     const lmc_frame_mode mode = is_noise ? LMC_FRAME_STORED : LMC_FRAME_CODED;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
-    snprintf(small_blocks, sizeof small_blocks, "%s/small.lmc", directory);
-    snprintf(large_blocks, sizeof large_blocks, "%s/large.lmc", directory);
     fill(is_noise);
     const size_t frame_offset = lmc_test_write_archive(small_blocks, content, CONTENT_NBYTES, 12, mode);
     lmc_test_write_archive(large_blocks, content, CONTENT_NBYTES, 17, mode);
@@ -80,31 +63,23 @@ static void compare_block_sizes(int is_noise)
         content[changed[i]] ^= 1;
     }
     lmc_test_write_archive(large_blocks, content, CONTENT_NBYTES, 17, mode);
-    flip_byte(small_blocks, frame_offset + 900000);
+    lmc_test_flip(small_blocks, frame_offset + 900000, 0x10);
     const lmc_status status = compare(large_blocks, small_blocks, &differs, &diag);
     CU_ASSERT(status == LMC_ERR_CHECKSUM || status == LMC_ERR_CORRUPT);
     CU_ASSERT_STRING_EQUAL(diag.file, small_blocks);
     CU_ASSERT_STRING_EQUAL(diag.tensor, "a");
     unlink(small_blocks);
     unlink(large_blocks);
-    CU_ASSERT_EQUAL(rmdir(directory), 0);
 }
 
-static void test_coded(void)
+LMC_TEST(test_coded)
 {
     compare_block_sizes(0);
 }
 
-static void test_stored(void)
+LMC_TEST(test_stored)
 {
     compare_block_sizes(1);
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_coded),
-        LMC_TEST(test_stored),
-    };
-    return LMC_TEST_MAIN("st_diff", tests, argc, argv);
-}
+LMC_TEST_DIR_MAIN("st_diff")

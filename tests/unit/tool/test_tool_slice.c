@@ -23,7 +23,7 @@ static int parse(const char *text, const lmc_st_tensor *tensor, cli_slice *slice
     return cli_slice_parse(text, tensor, slice, fault);
 }
 
-static void test_names(void)
+LMC_TEST(test_names)
 {
     CU_ASSERT_EQUAL(cli_slice_name_length("a[1]"), 1);
     CU_ASSERT_EQUAL(cli_slice_name_length("a[1][2]"), 4);
@@ -35,7 +35,7 @@ static void test_names(void)
     CU_ASSERT_EQUAL(cli_slice_name_length(""), SIZE_MAX);
 }
 
-static void test_forms(void)
+LMC_TEST(test_forms)
 {
     static const struct {
         const char *text;
@@ -60,7 +60,7 @@ static void test_forms(void)
     }
 }
 
-static void test_faults(void)
+LMC_TEST(test_faults)
 {
     static const struct {
         const char *text, *part;
@@ -108,7 +108,7 @@ static void test_faults(void)
     }
 }
 
-static void test_rank_0(void)
+LMC_TEST(test_rank_0)
 {
     const lmc_st_tensor tensor = tensor_of(LMC_DTYPE_F32, NULL, 0);
     char fault[CLI_SLICE_FAULT_NBYTES];
@@ -118,7 +118,7 @@ static void test_rank_0(void)
     CU_ASSERT_FALSE(parse("[]", &tensor, &slice, fault));
 }
 
-static void test_huge_rank_and_sizes(void)
+LMC_TEST(test_huge_rank_and_sizes)
 {
     static uint64_t shape[LMC_ST_RANK_MAX];
     static char text[2 * LMC_ST_RANK_MAX + 2];
@@ -219,7 +219,7 @@ static int takes_marks(cli_slice *slice, unsigned char *marks, uint64_t nbits)
     return memchr(marks, 1, (size_t)nbits) == NULL;
 }
 
-static void test_against_walk(void)
+LMC_TEST(test_against_walk)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_U8, LMC_DTYPE_BF16, LMC_DTYPE_F4, LMC_DTYPE_F6_E2M3};
     static unsigned char marks[8 * 8 * 8 * 8 * 16 + 1];
@@ -262,7 +262,7 @@ static void test_against_walk(void)
     CU_ASSERT(accepted > 5000 && refused > 500);
 }
 
-static void test_ranges(void)
+LMC_TEST(test_ranges)
 {
     static const struct {
         const char *text;
@@ -297,16 +297,4 @@ static void test_ranges(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_names),
-        LMC_TEST(test_forms),
-        LMC_TEST(test_faults),
-        LMC_TEST(test_rank_0),
-        LMC_TEST(test_huge_rank_and_sizes),
-        LMC_TEST(test_against_walk),
-        LMC_TEST(test_ranges),
-    };
-    return LMC_TEST_MAIN("slice", tests, argc, argv);
-}
+LMC_TEST_MAIN("slice")

@@ -11,7 +11,7 @@
 
 volatile int cli_cancel; /* what main.c has */
 
-static void test_temporary_names(void)
+LMC_TEST(test_temporary_names)
 {
     static const char *const temporary[] = {".lmc-new", "tmp-checkpoint-10", "tmp", "step10.pt.tmp", ".tmp"};
     static const char *const others[] = {"checkpoint-10", "step10.pt", "atmp", "x.tmp2", "xtmp", ""};
@@ -21,7 +21,7 @@ static void test_temporary_names(void)
         CU_ASSERT(!watch_is_temporary(others[i]));
 }
 
-static void test_settles(void)
+LMC_TEST(test_settles)
 {
     watch_entry entry = {.step = 10};
     CU_ASSERT_EQUAL(watch_due_ms(&entry, SETTLE_MS), WATCH_NEVER);
@@ -41,7 +41,7 @@ static void test_settles(void)
     CU_ASSERT_EQUAL(watch_due_ms(&entry, SETTLE_MS), 25000);
 }
 
-static void test_damage_waits_for_a_change(void)
+LMC_TEST(test_damage_waits_for_a_change)
 {
     watch_entry entry = {.step = 10};
     watch_see(&entry, 1, 0);
@@ -53,7 +53,7 @@ static void test_damage_waits_for_a_change(void)
     CU_ASSERT(watch_fail(&entry, LMC_ERR_TRUNCATED, 0, 0, SETTLE_MS, 12000)); /* news of another state */
 }
 
-static void test_failures_of_the_system_are_tried_again(void)
+LMC_TEST(test_failures_of_the_system_are_tried_again)
 {
     watch_entry entry = {.step = 10};
     uint64_t now_ms = 5000;
@@ -75,7 +75,7 @@ static void test_failures_of_the_system_are_tried_again(void)
     CU_ASSERT(watch_due_ms(&entry, 0) > now_ms && watch_due_ms(&entry, 0) < now_ms + SETTLE_MS);
 }
 
-static void test_order(void)
+LMC_TEST(test_order)
 {
     watch_entry entries[] = {{.name = "b", .step = 30},
                              {.name = "a", .step = UINT64_MAX},
@@ -87,7 +87,7 @@ static void test_order(void)
     CU_ASSERT(order[2] == &entries[0] && order[3] == &entries[1]);
 }
 
-static void test_retention(void)
+LMC_TEST(test_retention)
 {
     CU_ASSERT(watch_is_kept(10, 1000, 0, 0));
     CU_ASSERT(watch_is_kept(11, 0, 0, 10)); /* the newest stays */
@@ -99,15 +99,4 @@ static void test_retention(void)
     CU_ASSERT(watch_is_kept(0, 3, 3, 10));
 }
 
-int main(int argc, char **argv)
-{
-    static const lmc_test tests[] = {
-        LMC_TEST(test_temporary_names),
-        LMC_TEST(test_settles),
-        LMC_TEST(test_damage_waits_for_a_change),
-        LMC_TEST(test_failures_of_the_system_are_tried_again),
-        LMC_TEST(test_order),
-        LMC_TEST(test_retention),
-    };
-    return LMC_TEST_MAIN("watch", tests, argc, argv);
-}
+LMC_TEST_MAIN("watch")
