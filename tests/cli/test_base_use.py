@@ -245,14 +245,6 @@ def test_remove_keeps_directories_that_are_needed(tool, directory):
     check(read(os.path.join(new, "a.safetensors")) == model(next_snapshot(first_snapshot(), 3)), "restored otherwise")
 
 
-def test_chain_of_removals(tool, directory):
-    """As the manual shows: each snapshot against the one before, each removed when it is archived."""
-    contents = make_chain(tool, directory, 3)
-    check_only(directory, *["s%d.safetensors.lmc" % i for i in range(4)])
-    tool.run("restore", of_chain(directory, 3)).expect(0)
-    check(read(os.path.join(directory, "s3.safetensors")) == contents[3], "restored otherwise")
-
-
 # ---- salvage ----
 
 def test_salvaged_without_the_base(tool, directory):

@@ -97,7 +97,7 @@ def test_size_limits(tool, directory):
 def test_full_output_streams(tool, directory):
     """What is printed must arrive; a message that does not arrive changes no status."""
     path = in_directory(directory, medium_model())
-    printing = [["ls", path], ["ls", "--json", path], ["--help"], ["--version"], ["convert", "--help"]]
+    printing = [["ls", path], ["get", path, "noise"], ["ls", "--json", path], ["--help"], ["--version"], ["convert", "--help"]]
     for arguments in printing:
         with open("/dev/full", "wb") as full_stream:
             ended = subprocess.run([tool.path, *arguments], stdout=full_stream, stderr=subprocess.PIPE, check=False)

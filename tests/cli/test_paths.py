@@ -3,7 +3,6 @@ import json
 import os
 import signal
 import stat
-import struct
 import subprocess
 
 import pytest

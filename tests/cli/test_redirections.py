@@ -323,7 +323,8 @@ def test_terminals(tool, directory):
                                      (("restore", "-"), archive, content),
                                      (("restore", path + ".lmc", "-c"), b"", content),
                                      (("restore", path + ".lmc", "-c", "--salvage"), b"", content),
-                                     (("cat", path + ".lmc"), b"", content), (("cat", path), b"", content)):
+                                     (("cat", path + ".lmc"), b"", content), (("cat", path), b"", content),
+                                     (("get", path, "scale.0"), b"", content[-4016:-4008])):
         status, shown, message = on_terminal(tool, *arguments, given=given)
         check(status == 2 and shown == b"" and "terminal" in message and message.count("\n") == 1,
               "%s: exit %d, %d bytes shown: %s" % (arguments, status, len(shown), message))
