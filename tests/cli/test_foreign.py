@@ -1,7 +1,6 @@
 """Files that were cut short, or lengthened; commands for files of the other kind."""
 import struct
 
-
 from support import check, check_only, in_directory, read, small_model, write
 
 
