@@ -4,6 +4,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import struct
 import subprocess
 import time
@@ -123,8 +124,22 @@ def write(path, content):
     return path
 
 
+def flip(path, at, mask=1):
+    """Damages a byte of a file."""
+    content = bytearray(read(path))
+    content[at] ^= mask
+    return write(path, bytes(content))
+
+
 def in_directory(directory, content, name="m.safetensors"):
     return write(os.path.join(directory, name), content)
+
+
+def remove_all(directory):
+    """What is in it."""
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name)
+        os.unlink(path) if os.path.islink(path) or not os.path.isdir(path) else shutil.rmtree(path)
 
 
 def check_only(directory, *names):

@@ -3,8 +3,9 @@ import os
 import random
 import shutil
 
-from bases import changed, check_restores, convert, first_snapshot, info, next_snapshot, of_chain, pair, write_model
-from support import check, model, read, write
+from bases import (archived_pair, changed, check_restores, convert, first_snapshot, info, next_snapshot, of_chain,
+                   write_model)
+from support import check, flip, model, read, write
 from trees import Untouched
 
 
@@ -64,8 +65,7 @@ def test_last_of_many_tensors(tool, directory):
 
 def test_all_wrong(tool, directory):
     """None of several is the base: that is said, and nothing is written."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     for name in ("a", "b"):
         write_model(folder_of(directory, name), "old.safetensors", next_snapshot(first_snapshot(), name))
     write_model(directory, "old.safetensors", next_snapshot(first_snapshot(), 99))
@@ -82,9 +82,7 @@ def test_damaged_copy(tool, directory):
     archive = convert(tool, new, old)
     copy = os.path.join(folder_of(directory, "copy"), "old.safetensors.lmc")
     tool.run("convert", old, "-o", copy).expect(0)
-    damaged = bytearray(read(copy))
-    damaged[-1] ^= 1
-    write(copy, bytes(damaged))
+    flip(copy, -1)
     tool.run("verify", copy).expect(1)
     check_found(tool, archive, read(new), old, "--base-dir", os.path.dirname(copy))
 

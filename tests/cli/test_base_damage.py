@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from bases import Kept, changed, convert, info, modes, pair, write_model
+from bases import Kept, archived_pair, changed, convert, info, modes, pair, write_model
 from faults import NAMED, Faults, allowed_statuses, moments
 from support import check, check_no_controls, check_only, read, weights, write
 
@@ -53,8 +53,7 @@ def test_every_byte_of_the_base(tool, directory):
 
 def test_random_damage(tool, directory):
     """The same for archives with blocks, by verify, salvage and get, with several places at once."""
-    old, new = pair(directory, count=20000)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory, count=20000)
     good, content = read(archive), read(new)
     rng = random.Random(21)
     for _ in range(60):
@@ -98,8 +97,7 @@ def job_arguments(directory, command):
 
 def prepared(tool, directory, command):
     """The arguments, the output and what it must be; the inputs are all that is there."""
-    old, new = pair(directory, count=20000)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory, count=20000)
     arguments, out = job_arguments(directory, command)
     if command == "convert":
         wanted = read(archive)

@@ -5,8 +5,8 @@ import shutil
 import socket
 import subprocess
 
-from bases import (check_restores, convert, first_snapshot, info, make_chain, modes, next_snapshot, of_chain, pair,
-                   write_model)
+from bases import (archived_pair, check_restores, convert, first_snapshot, info, make_chain, modes, next_snapshot,
+                   of_chain, pair, write_model)
 from support import check, check_only, model, read, write
 from trees import Untouched
 
@@ -40,8 +40,7 @@ def moved(directory, path, *folders):
 
 def test_beside_the_archive(tool, directory):
     """As a plain file, or as an archive; from any working directory."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     content = read(new)
     os.unlink(new)
     check_restores(tool, archive, content)
@@ -56,8 +55,7 @@ def test_beside_the_archive(tool, directory):
 
 def test_given_by_name(tool, directory):
     """--base takes a file of any name, plain or archive; --base-dir folders, in their order."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     content = read(new)
     tool.run("convert", old, "-o", os.path.join(directory, "anything")).expect(0)
     plain = moved(directory, old, "plain")
@@ -129,8 +127,7 @@ def test_chain_for_convert(tool, directory):
 
 def test_standard_streams(tool, directory):
     """An archive that comes as a stream has no directory of its own: its base must be named."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
 
     def pipe(path, *arguments):
         with open(path, "rb") as file:
@@ -161,8 +158,7 @@ def test_standard_streams(tool, directory):
 
 def test_missing(tool, directory):
     """The message has the archive, the file and its hash. What needs no base works all the same."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     listed = modes(tool, archive)
     os.unlink(old)
     refuse(tool, directory, archive, "old.safetensors")
@@ -180,8 +176,7 @@ def test_missing(tool, directory):
 
 def test_another_snapshot_as_base(tool, directory):
     """Same header, other values: one tensor is named, the others are counted; salvage names them all."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     write_model(directory, "old.safetensors", next_snapshot(first_snapshot(), 99))
     wanted = hash_of(tool, archive)
     count = list(modes(tool, archive).values()).count("delta")
@@ -198,8 +193,7 @@ def test_another_snapshot_as_base(tool, directory):
 
 def test_another_shape(tool, directory):
     """A file of the right name with other shapes, another dtype, no tensors, or no safetensors file at all."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     tensors = first_snapshot()
     others = [model([(n, d, [1, *s], c) for n, d, s, c in tensors]), model(tensors[:-3]), model([]), b"", b"hello",
               model([("embed", "I16", [3000], tensors[0][3])] + tensors[1:]), read(new)[:-1]]
@@ -212,8 +206,7 @@ def test_another_shape(tool, directory):
 
 def test_not_a_file(tool, directory):
     """A pipe, a socket, a device, a directory: nobody waits for it, and it is no base."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     os.unlink(old)
     for make in (os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path),
                  lambda path: os.symlink("absent", path), lambda path: socket.socket(socket.AF_UNIX).bind(path)):
@@ -241,8 +234,7 @@ def test_missing_in_the_midst_of_a_chain(tool, directory):
 
 def test_named_base_does_not_exist(tool, directory):
     """What is named must be there, even if another one would do."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     with Untouched(directory):
         for command in (["convert", new, "-o", new + ".x"], ["restore", archive, "-c"], ["verify", archive],
                         ["cat", archive], ["get", archive, "embed"], ["info", archive], ["diff", archive, new],

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from support import check, check_only, in_directory, read, small_model, write
+from support import check, check_only, flip, in_directory, read, small_model, write
 from trees import Untouched, check_archived, check_restores, check_same, model_tree, remove, shard, small_tree, snapshot
 from users import as_nobody
 
@@ -352,9 +352,7 @@ def test_damaged_archives_are_named(tool, directory):
     archive = source + ".lmc"
     tool.run("convert", source).expect(0)
     for name in ("a.safetensors.lmc", "sub/b.safetensors.lmc"):
-        content = bytearray(read(os.path.join(archive, name)))
-        content[-100] ^= 4
-        write(os.path.join(archive, name), bytes(content))
+        flip(os.path.join(archive, name), -100, 4)
     result = tool.run("verify", archive).expect(1, "a.safetensors.lmc", "sub/b.safetensors.lmc", 'tensor "layer.1"')
     check("c.safetensors" not in result.stderr and result.stderr.count("\n") == 2, "messages: " + result.stderr)
     write(os.path.join(archive, "c.safetensors.lmc"), b"x")

@@ -5,16 +5,15 @@ import shutil
 import signal
 import time
 
+import pytest
+
 from faults import STOP, Faults, resume, wait_until
-from support import check, check_only, end_with, read, sparse_model, write
+from folders import partial
+from support import check, check_only, end_with, flip, read, sparse_model, write
 from trees import Untouched, check_archived, check_restores, check_same, remove, shard, small_tree, snapshot
 from users import as_nobody
 
 LARGE_GIB = 64  # minutes of work, and no disk
-
-
-def partial(output):
-    return os.path.join(os.path.dirname(output), ".%s.lmc-st-partial" % os.path.basename(output))
 
 
 def unfinished(tool, directory, number=signal.SIGKILL):
@@ -49,24 +48,19 @@ def finish(tool, source, kept, *options):
     check_only(os.path.dirname(source), "m", "m.lmc")
 
 
-def test_killed_run_goes_on(tool, directory):
-    source, status = unfinished(tool, directory)
-    check(status == -signal.SIGKILL, "status %d" % status)
-    finish(tool, source, ("a.safetensors.lmc", "c.safetensors.lmc", "sub/b.safetensors.lmc"))
-
-
-def test_ended_run_goes_on(tool, directory):
-    source, status = unfinished(tool, directory, signal.SIGTERM)
-    check(status == 143, "exit %d" % status)
-    finish(tool, source, ("a.safetensors.lmc", "c.safetensors.lmc", "sub/b.safetensors.lmc"), "-j1")
+@pytest.mark.parametrize("number, wanted, options",
+                         [(signal.SIGKILL, -signal.SIGKILL, ()), (signal.SIGTERM, 143, ("-j1",))],
+                         ids=["killed", "ended"])
+def test_run_goes_on(tool, directory, number, wanted, options):
+    source, status = unfinished(tool, directory, number)
+    check(status == wanted, "status %d" % status)
+    finish(tool, source, ("a.safetensors.lmc", "c.safetensors.lmc", "sub/b.safetensors.lmc"), *options)
 
 
 def test_damaged_archives_are_made_anew(tool, directory):
     source, _ = unfinished(tool, directory)
     path = os.path.join(partial(source + ".lmc"), "a.safetensors.lmc")
-    content = bytearray(read(path))
-    content[-50] ^= 1
-    write(path, bytes(content))
+    flip(path, -50)
     os.truncate(os.path.join(partial(source + ".lmc"), "c.safetensors.lmc"), 1000)
     finish(tool, source, ("sub/b.safetensors.lmc",))
 
@@ -85,9 +79,7 @@ def test_changed_sources_are_converted(tool, directory):
     source, _ = unfinished(tool, directory)
     path = os.path.join(source, "a.safetensors")
     status = os.stat(path)
-    content = bytearray(read(path))
-    content[-1] ^= 1
-    write(path, bytes(content))
+    flip(path, -1)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     write(os.path.join(source, "config.json"), b"another")
     path = os.path.join(source, "c.safetensors")

@@ -7,7 +7,7 @@ import pytest
 
 from bases import first_snapshot, next_snapshot
 from runs import added, check_run, check_step, checkpoints, listed, place, snapshots, tree_of
-from support import check, model, read, write
+from support import check, flip, model, read, write
 
 
 def chains(entries):
@@ -473,9 +473,7 @@ def test_missing_base_is_told(tool, directory):
 def test_verify_names_damage(tool, directory):
     run, made = added(tool, directory, snapshots, 3)
     path = os.path.join(run, "20", "step20.safetensors.lmc")
-    content = bytearray(read(path))
-    content[-200] ^= 1
-    write(path, bytes(content))
+    flip(path, -200)
     told = tool.run("run", "verify", run, "-v")
     check(told.status == 1 and "step20.safetensors.lmc" in told.stderr, told.stderr)
     check("step 10: verified" in told.stdout and "step 20" not in told.stdout, told.stdout)

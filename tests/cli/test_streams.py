@@ -2,7 +2,6 @@
 import errno
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -192,20 +191,6 @@ def check_not_lost(job, what):
     check(holds(job.input, job.given) or holds(job.output, job.wanted), what + ": neither input nor output is whole")
 
 
-def restart(job):
-    for path, wanted in ((job.output, None), (job.input, job.given)):
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-        elif os.path.lexists(path):
-            os.unlink(path)
-        if isinstance(wanted, bytes):
-            write(path, wanted)
-    for name in job.leftovers():
-        path = os.path.join(job.directory, name)
-        shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-    if isinstance(job, FolderJob):
-        job.clear()
-
 
 def ends_in_the_midst(job, call):
     """A call that removing the parts of an input takes: a directory can be half gone, once its output is whole."""
@@ -222,7 +207,7 @@ def test_rm_with_faults(tool, directory, command, kind, call, number):
     job = kind(command, tool, faults.directory)
     occurrence = 1
     while True:
-        restart(job)
+        job.renew()
         result, hits = faults.run("%s:%d:1:e%d" % (call, occurrence, number),
                                   *job.arguments("-j1", "--rm", "--no-fsync"))
         what = "%s --rm, %s no. %d: exit %d: %s" % (command, call, occurrence, result.status, result.stderr)
@@ -245,12 +230,12 @@ def test_rm_killed(tool, directory, command, kind):
     faults = Faults(tool, directory)
     job = kind(command, tool, faults.directory)
     arguments = job.arguments("-j1", "--rm", "--no-fsync")
-    restart(job)
+    job.renew()
     result, calls = faults.run("any:1:0:s0", *arguments)
     check(result.status == 0, "exit %d" % result.status)
     for occurrence in moments(calls)[::1 if kind is Job else 10]:
         for number in (signal.SIGKILL, signal.SIGTERM):
-            restart(job)
+            job.renew()
             result, _ = faults.run("any:%d:1:s%d" % (occurrence, number), *arguments)
             what = "%s --rm, signal %d before call %d: exit %d" % (command, number, occurrence, result.status)
             check(result.status in allowed_statuses(number), what + result.stderr)
@@ -265,7 +250,7 @@ def test_rm_compares(tool, directory):
             job = Job(command, tool, faults.directory)
             result, calls = faults.run("any:1:0:s0", *job.arguments("-j1", "--rm"))
             check(result.status == 0, "exit %d" % result.status)
-            restart(job)
+            job.renew()
             named = len(calls) - calls[::-1].index("link")
             process = faults.stopped("any:%d:1:%s" % (named + 1, STOP), *job.arguments("-j1", "--rm"))
             path = job.output if change == "output" else job.input
