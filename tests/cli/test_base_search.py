@@ -192,11 +192,12 @@ def test_another_snapshot_as_base(tool, directory):
 
 
 def test_another_shape(tool, directory):
-    """A file of the right name with other shapes, another dtype, no tensors, or no safetensors file at all."""
+    """A file of the right name with other shapes, another dtype or name, no tensors, or no safetensors file at all."""
     old, new, archive = archived_pair(tool, directory)
     tensors = first_snapshot()
     others = [model([(n, d, [1, *s], c) for n, d, s, c in tensors]), model(tensors[:-3]), model([]), b"", b"hello",
-              model([("embed", "I16", [3000], tensors[0][3])] + tensors[1:]), read(new)[:-1]]
+              model([("embed", "I16", [3000], tensors[0][3])] + tensors[1:]), read(old).replace(b'"embed"', b'"dmbed"'),
+              read(new)[:-1]]
     for content in others:
         write(old, content)
         refuse(tool, directory, archive, "old.safetensors")
