@@ -61,7 +61,7 @@ def refuse(tool, directory, content, *fragments):
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused(tool, directory, what):
-    """(tests/reference has the archives that break one rule each, with the right checksums.)"""
+    """(tests/format/reference has the archives that break one rule each, with the right checksums.)"""
     change, *fragments = REFUSED[what]
     archive = Archive(make(tool, directory))
     change(archive, Archive(make(tool, directory, seed=2)))

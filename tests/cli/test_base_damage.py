@@ -75,7 +75,7 @@ def test_random_damage(tool, directory):
 
 @pytest.mark.parametrize("name", ["\x1b[31m\n", "\u202e", "-o", "x" * 255])
 def test_odd_names(tool, directory, name):
-    """They are shown without control characters. (tests/reference has the names that are refused.)"""
+    """They are shown without control characters. (tests/format/reference has the names that are refused.)"""
     old, new = tiny_pair(directory)
     base = shutil.copy(old, os.path.join(directory, name))
     archive = convert(tool, new, base)

@@ -1,6 +1,6 @@
 """expectations.py - the tables EXPECT.tsv of tests/format/vectors: a line for each damaged frame or chunk with its
-name, the status that a decoder must end with, the rule that is broken, the bytes in base64, and those of its base if there is
-one."""
+name, the status that a decoder must end with, the rule that is broken, the bytes in base64, and those of its base if
+there is one."""
 import base64
 import os
 import subprocess

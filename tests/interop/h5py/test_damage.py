@@ -1,6 +1,6 @@
 """Stored chunks that are not what was written: HDF5 must say so, whatever is wrong, and go on working.
 
-Chunks that break one rule each, with checks that are right, are in tests/vectors/h5/corrupt and
+Chunks that break one rule each, with checks that are right, are in tests/format/vectors/h5/corrupt and
 tests/unit/filter/test_h5_forged.c."""
 
 import re
