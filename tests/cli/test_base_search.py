@@ -184,6 +184,7 @@ def test_another_snapshot_as_base(tool, directory):
         for options in ([], ["-j1"], ["--base", old]):
             told = tool.run("verify", archive, *options).expect(1, "old.safetensors", wanted, "not decoded").stderr
             check(told.count("\n") == 2 and "%d more tensors" % (count - 1) in told, told)
+        tool.run("get", archive, "embed").expect(1, "old.safetensors", wanted)
     os.unlink(new)
     told = tool.run("restore", archive).expect(1, "old.safetensors", wanted).stderr
     check(told.count("\n") == 1 and not os.path.exists(new), told)
