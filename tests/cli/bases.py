@@ -70,6 +70,12 @@ def convert(tool, new, base, *options):
     return new + ".lmc"
 
 
+def archived_pair(tool, directory, *how, **options):
+    """As pair(), and the archive of the second."""
+    old, new = pair(directory, *how, **options)
+    return old, new, convert(tool, new, old)
+
+
 class Kept:
     """with Kept(paths): bytes, times and modes of the files stay."""
 

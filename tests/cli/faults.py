@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from support import check, left_out, model, read, weights, write
+from support import check, left_out, model, read, remove_all, weights, write
 
 # No file system takes unnamed files, as the tool sees it.
 NAMED = "tmpfile:1:0:e%d" % errno.EOPNOTSUPP
@@ -141,6 +141,11 @@ class Job:
             os.unlink(self.output)
         if old is not None:
             write(self.output, old)
+
+    def renew(self):
+        """Nothing but the input, as it was."""
+        remove_all(self.directory)
+        write(self.input, self.given)
 
     def leftovers(self):
         return sorted(set(os.listdir(self.directory)) - {self.input_name, self.output_name})

@@ -4,7 +4,7 @@ import os
 import random
 import shutil
 
-from support import check, model, read, weights, write
+from support import check, model, read, remove_all, weights, write
 
 INDEX = "model.safetensors.index.json"
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
@@ -57,6 +57,11 @@ def contents(tool, directory):
     return _made[tool.path]
 
 
+def partial(output):
+    """The unfinished directory beside an output."""
+    return os.path.join(os.path.dirname(output), ".%s.lmc-st-partial" % os.path.basename(output))
+
+
 def lay_out(path, files):
     os.mkdir(path)
     for name in sorted(files):
@@ -79,7 +84,7 @@ class FolderJob:
         self.given, self.wanted = (plain, converted) if command == "convert" else (converted, plain)
         self.input = lay_out(os.path.join(directory, self.input_name), self.given)
         self.output = os.path.join(directory, self.output_name)
-        self.partial = os.path.join(directory, "." + self.output_name + ".lmc-st-partial")
+        self.partial = partial(self.output)
 
     def arguments(self, *options):
         return [self.command, self.input, *options]
@@ -93,6 +98,11 @@ class FolderJob:
             lay_out(self.input, self.given)
         if old is not None:
             lay_out(self.output, old)
+
+    def renew(self):
+        """Nothing but the input, as it was."""
+        remove_all(self.directory)
+        self.clear()
 
     def state(self):
         return tree(self.output) if os.path.lexists(self.output) else None

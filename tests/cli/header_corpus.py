@@ -7,9 +7,13 @@ those that are too large for a table. tests/interop/official holds all of them a
 `choice` of a case says why its verdict differs from that of the safetensors package 0.8: it is one of CHOICES, in the
 words of docs/archive.md, section 2. Without one the verdicts are the same.
 """
+import io
 import json
 import os
+import pickle
+import random
 import struct
+import zipfile
 from collections import namedtuple
 from urllib.parse import unquote_to_bytes
 
@@ -96,18 +100,43 @@ for _cut in (1, 7, 8, 9, 40, len(one(entry())) - 5):
     bad("cut_at_%03d" % _cut, one(entry())[:_cut], "fewer than 8" if _cut < 8 else "missing")
 
 # ---- wrong files ----
+def zip_of(name, content):
+    """A zip archive with one file, as torch.save and numpy.savez make them."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr(name, content)
+    return stream.getvalue()
+
+
+NPY = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + (
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }".ljust(117) + b"\n" + bytes(16))
 bad("git_lfs", b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n", "git-lfs")
 bad("html", b"<!DOCTYPE html>\n<html><head><title>404</title></head></html>\n", "HTML")
 bad("html_space", b"\n\n  <html></html>           ", "HTML")
-bad("pickle", b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01K\x01u." + bytes(40), "pickle")
-bad("pickle_4", b"\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01a\x94K\x01s.", "pickle")
-bad("zip", b"PK\x03\x04\x14\0\0\0\0\0" + bytes(16) + b"\x10\0\0\0archive/data.pkl" + bytes(30), "zip")
-bad("npz", b"PK\x03\x04\x14\0\0\0\0\0" + bytes(16) + b"\x05\0\0\0a.npy" + bytes(60), "npz")
-bad("npy", b"\x93NUMPY\x01\0v\0" + bytes(80), "npy")
-bad("gguf", b"GGUF\x03\0\0\0" + bytes(40), "GGUF")
+bad("html_with_mark", b"\xef\xbb\xbf<html><body>Not found</body></html>\n", "HTML")
+bad("html_short", b"<p>", "HTML")
+bad("xml", b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "XML")
+for _protocol in (2, 3, 4, 5):
+    bad("pickle_%d" % _protocol, pickle.dumps({"weight": [1.0] * 100}, _protocol), "pickle")
+bad("zip", zip_of("archive/data.pkl", pickle.dumps({})), "zip")
+bad("zip_empty", b"PK\x05\x06" + bytes(18), "zip")
+bad("npz", zip_of("arr_0.npy", NPY), ".npz")
+bad("npy", NPY, ".npy")
+bad("gguf", b"GGUF" + struct.pack("<IQQ", 3, 0, 0) + bytes(64), "GGUF")
 bad("gzip", b"\x1f\x8b\x08\0\0\0\0\0\0\x03" + bytes(40), "gzip")
+bad("zstd", b"\x28\xb5\x2f\xfd\x24\x00\x01\x00\x00" + bytes(20), "zstd")
+bad("xz", b"\xfd7zXZ\x00\x00\x04" + bytes(30), "xz")
+bad("bzip2", b"BZh91AY&SY" + bytes(30), "bzip2")
 bad("hdf5", b"\x89HDF\r\n\x1a\n" + bytes(40), "HDF5")
-bad("json_index", json.dumps({"metadata": {}, "weight_map": {"a": "b.safetensors"}}).encode(), "JSON")
+bad("json_index", json.dumps({"metadata": {}, "weight_map": {"a": "b.safetensors"}}, indent=2).encode(), "JSON")
+bad("json_config", b'{"hidden_size": 4096}', "JSON")
+bad("json_list", b'[{"name": "x"}, 1, 2, 3]', "JSON")
+bad("elf", b"\x7fELF\x02\x01\x01" + bytes(100), "program")
+bad("one_byte", b"x", "fewer than 8 bytes")
+bad("text", b"hello, this is a text file and no model at all\n" * 10, "no safetensors file")
+bad("tar", b"model.bin".ljust(100, b"\0") + b"0000644\0".ljust(157, b"\0") + b"ustar\00000" + bytes(2000),
+    "no safetensors file")
+bad("noise", b"\x01" + random.Random(3).randbytes(5000), "no safetensors file")
 bad("zeros", bytes(1000), "length is 0")
 bad("ones", b"\xff" * 1000, "100,000,000")
 

@@ -36,6 +36,21 @@ def checkpoints(directory, count, size=1000):
     return made
 
 
+def added(tool, directory, make, count, *options, **how):
+    """The path of a run of `count` snapshots, and these."""
+    made = make(os.path.join(directory, "made"), count, **how)
+    tool.run("run", "add", place(directory), *options, *made.values()).expect(0)
+    return place(directory), made
+
+
+def place(directory):
+    return os.path.join(directory, "run")
+
+
+def without(made, *steps):
+    return {step: path for step, path in made.items() if step not in steps}
+
+
 def listed(tool, run):
     """The steps that run ls tells: {step: entry}."""
     entries = json.loads(tool.run("run", "ls", "--json", run).expect(0).stdout)

@@ -1,12 +1,10 @@
 """What the cases share: running the tool under limits, building files, taking archives apart."""
 import contextlib
-import ctypes
-import ctypes.util
 import json
 import os
 import random
 import resource
-import signal
+import shutil
 import struct
 import subprocess
 import time
@@ -126,8 +124,22 @@ def write(path, content):
     return path
 
 
+def flip(path, at, mask=1):
+    """Damages a byte of a file."""
+    content = bytearray(read(path))
+    content[at] ^= mask
+    return write(path, bytes(content))
+
+
 def in_directory(directory, content, name="m.safetensors"):
     return write(os.path.join(directory, name), content)
+
+
+def remove_all(directory):
+    """What is in it."""
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name)
+        os.unlink(path) if os.path.islink(path) or not os.path.isdir(path) else shutil.rmtree(path)
 
 
 def check_only(directory, *names):
@@ -251,17 +263,6 @@ def parse(content):
     return metadata, tensors
 
 
-def load_hash():
-    """XXH3 of the machine's library: bytes -> 8 bytes."""
-    name = ctypes.util.find_library("xxhash")
-    if name is None:
-        pytest.skip("there is no libxxhash to make checksums with")
-    function = ctypes.CDLL(name).XXH3_64bits
-    function.restype = ctypes.c_uint64
-    function.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-    return lambda data: struct.pack("<Q", function(data, len(data)))
-
-
 class Archive:
     """An archive taken apart as docs/archive.md says; put together again after changes."""
 
@@ -278,13 +279,12 @@ class Archive:
     def part(self, name):
         return next(part for part in self.parts if part[0] == name)
 
-    def build(self, dtype="U8", same_size=True):
+    def build(self, dtype="U8"):
+        """The header keeps its size, unless it needs more."""
         header = {"__metadata__": self.metadata}
         at = 0
         for name, content in self.parts:
             header[name] = {"dtype": dtype, "shape": [len(content)], "data_offsets": [at, at + len(content)]}
             at += len(content)
-        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-        if same_size:
-            text = text.ljust(self.header_nbytes)
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(self.header_nbytes)
         return struct.pack("<Q", len(text)) + text + b"".join(content for _, content in self.parts)

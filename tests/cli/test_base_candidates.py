@@ -3,8 +3,9 @@ import os
 import random
 import shutil
 
-from bases import changed, check_restores, convert, first_snapshot, info, next_snapshot, of_chain, pair, write_model
-from support import check, model, read, write
+from bases import (archived_pair, changed, check_restores, convert, first_snapshot, info, next_snapshot, of_chain,
+                   write_model)
+from support import check, flip, model, read, write
 from trees import Untouched
 
 
@@ -64,8 +65,7 @@ def test_last_of_many_tensors(tool, directory):
 
 def test_all_wrong(tool, directory):
     """None of several is the base: that is said, and nothing is written."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     for name in ("a", "b"):
         write_model(folder_of(directory, name), "old.safetensors", next_snapshot(first_snapshot(), name))
     write_model(directory, "old.safetensors", next_snapshot(first_snapshot(), 99))
@@ -82,48 +82,27 @@ def test_damaged_copy(tool, directory):
     archive = convert(tool, new, old)
     copy = os.path.join(folder_of(directory, "copy"), "old.safetensors.lmc")
     tool.run("convert", old, "-o", copy).expect(0)
-    damaged = bytearray(read(copy))
-    damaged[-1] ^= 1
-    write(copy, bytes(damaged))
+    flip(copy, -1)
     tool.run("verify", copy).expect(1)
     check_found(tool, archive, read(new), old, "--base-dir", os.path.dirname(copy))
 
 
-def two_chains(tool, directory, length, part_of, count):
-    """B holds a chain; in A there is for each of its files another snapshot with the base of that. Returns the
-    content of the chain's last file."""
+def test_blocks_of_other_sizes(tool, directory):
+    """A chain in B, and in A for each of its files another snapshot with the same base. The last step is sparse, and so
+    in larger blocks than its base's, whose hashes are of no use then; those of the first file, which has no base, are
+    smaller."""
+    length = 6
     folders = [folder_of(directory, name) for name in "AB"]
-    tensors = [first_snapshot(count=count)[0]]
-    content = b""
+    tensors = [first_snapshot(count=300000)[0]]
     for i in range(length + 1):
-        other = [changed(tensors[0], random.Random(-i), 0.1)]
-        for folder, values in zip(folders, (other, tensors)):
+        content = model(tensors)
+        for folder, values in zip(folders, ([changed(tensors[0], random.Random(-i), 0.1)], tensors)):
             path = write_model(folder, "s%d.safetensors" % i, values)
             base = ["--base", of_chain(folders[1], i - 1)] if i > 0 else []
-            tool.run("convert", path, *base, "--no-fsync").expect(0)
-            os.unlink(path)
-        content = model(tensors)
-        tensors = next_snapshot(tensors, i, part_of(i))
-    return content
-
-
-def check_two_chains(tool, directory, length, content):
-    archive = of_chain(os.path.join(directory, "B"), length)
-    options = ["--base-dir", os.path.join(directory, "A"), "--base-dir", os.path.join(directory, "B")]
+            tool.run("convert", path, *base, "--no-fsync", "--rm").expect(0)
+        tensors = next_snapshot(tensors, i, 0.001 if i == length - 1 else 0.2)
+    archive = of_chain(folders[1], length)
+    options = ["--base-dir", folders[0], "--base-dir", folders[1]]
     check_restores(tool, archive, content, *options)
     check_restores(tool, archive, content, *options[2:], *options[:2])
     check_restores(tool, shutil.copy(archive, directory), content, *options)
-
-
-def test_work_does_not_double_with_each_base(tool, directory):
-    """If a look at a candidate were one at all candidates for its base, and so on, this would never end."""
-    length = 40
-    check_two_chains(tool, directory, length, two_chains(tool, directory, length, lambda i: 0.02, 3000))
-
-
-def test_blocks_of_other_sizes(tool, directory):
-    """The last step is sparse, and so in larger blocks than its base's, whose hashes are of no use then; those of the
-    first file, which has no base, are smaller."""
-    length = 6
-    content = two_chains(tool, directory, length, lambda i: 0.001 if i == length - 1 else 0.2, 300000)
-    check_two_chains(tool, directory, length, content)

@@ -5,8 +5,8 @@ import random
 import shutil
 import subprocess
 
-from bases import (Kept, check_restores, convert, first_snapshot, info, ls, make_chain, modes, next_snapshot, of_chain,
-                   pair, write_model)
+from bases import (Kept, archived_pair, check_restores, convert, first_snapshot, info, ls, make_chain, modes,
+                   next_snapshot, of_chain, pair, write_model)
 from support import check, check_only, model, parse, read, weights, write
 from trees import Untouched
 
@@ -15,8 +15,7 @@ from trees import Untouched
 
 def test_listed(tool, directory):
     """Modes and sizes in ls; name, hash and chain in info, for people and in JSON."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     found = ls(tool, archive)
     check(found["embed"]["mode"] == "delta" and found["master"]["mode"] == "delta", "modes: %s" % modes(tool, archive))
     check(sum(t["stored_nbytes"] for t in found.values()) < os.path.getsize(archive), "sizes")
@@ -98,8 +97,7 @@ def test_compared(tool, directory):
 
 def test_compared_without_the_base(tool, directory):
     """Where hashes do not decide, the base is needed, and asked for."""
-    old, new = pair(directory, count=70000)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory, count=70000)
     alone = os.path.join(directory, "alone")
     tool.run("convert", old, "-o", alone).expect(0)
     os.unlink(old)
@@ -123,8 +121,7 @@ def lines_of(tool, count, *arguments):
 
 def test_measured(tool, directory):
     """Each level without and with the base; the ratio with it is better."""
-    old, new = pair(directory, 0.01)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory, 0.01)
     tool.run("convert", old).expect(0)
     for file, base in ((new, old), (archive, old), (new, old + ".lmc")):
         rows = lines_of(tool, 5, "bench", file, "--base", base)[3:]
@@ -143,8 +140,7 @@ def test_measured(tool, directory):
 
 def test_base_is_never_an_output(tool, directory):
     """-f replaces outputs, but neither the base nor a file that the base needs."""
-    old, new = pair(directory)
-    archive = convert(tool, new, old)
+    old, new, archive = archived_pair(tool, directory)
     os.link(old, os.path.join(directory, "hard"))
     os.symlink(old, os.path.join(directory, "soft"))
     with Untouched(directory):
@@ -243,14 +239,6 @@ def test_remove_keeps_directories_that_are_needed(tool, directory):
     check(not os.path.exists(new), "--rm has left the directory")
     tool.run("restore", new + ".lmc", "--rm", "--base", tree).expect(0)
     check(read(os.path.join(new, "a.safetensors")) == model(next_snapshot(first_snapshot(), 3)), "restored otherwise")
-
-
-def test_chain_of_removals(tool, directory):
-    """As the manual shows: each snapshot against the one before, each removed when it is archived."""
-    contents = make_chain(tool, directory, 3)
-    check_only(directory, *["s%d.safetensors.lmc" % i for i in range(4)])
-    tool.run("restore", of_chain(directory, 3)).expect(0)
-    check(read(os.path.join(directory, "s3.safetensors")) == contents[3], "restored otherwise")
 
 
 # ---- salvage ----

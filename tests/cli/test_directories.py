@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from support import check, check_only, in_directory, read, small_model, write
+from support import check, check_only, flip, in_directory, read, small_model, write
 from trees import Untouched, check_archived, check_restores, check_same, model_tree, remove, shard, small_tree, snapshot
 from users import as_nobody
 
@@ -179,24 +179,25 @@ def add_socket(path):
 
 
 KINDS = {
-    "a pipe": (add_fifo, 2),
-    "a socket": (add_socket, 2),
-    "a link to a device": (lambda path: os.symlink("/dev/null", path), 2),
-    "a link to a directory": (lambda path: os.symlink("..", path), 2),
-    "a link to nowhere": (lambda path: os.symlink("nowhere", path), 3),
-    "a link to itself": (lambda path: os.symlink("x", path), 3),
+    "a pipe": (add_fifo, 2, "not a regular file"),
+    "a socket": (add_socket, 2, "not a regular file"),
+    "a link to a device": (lambda path: os.symlink("/dev/null", path), 2, "not a regular file"),
+    "a link to a directory": (lambda path: os.symlink("..", path), 2, "link to a directory"),
+    "a link to its directory": (lambda path: os.symlink(".", path), 2, "link to a directory"),
+    "a link to nowhere": (lambda path: os.symlink("nowhere", path), 3, "No such file"),
+    "a link to itself": (lambda path: os.symlink("x", path), 3, ""),
 }
 
 
 def test_kinds_that_are_refused(tool, directory):
     source = small_tree(os.path.join(directory, "m"))
     tool.run("convert", source, "-o", os.path.join(directory, "a")).expect(0)
-    for what, (add, status) in KINDS.items():
+    for what, (add, status, text) in KINDS.items():
         for command, root in (("convert", source), ("restore", os.path.join(directory, "a"))):
             path = os.path.join(root, "sub", "x")
             add(path)
             with Untouched(directory, what):
-                tool.run(command, root, "-o", os.path.join(directory, "out")).expect(status, "sub/x")
+                tool.run(command, root, "-o", os.path.join(directory, "out")).expect(status, "sub/x", text)
                 check(tool.run("verify", root).status == status, "verify: " + what)
             os.unlink(path)
 
@@ -317,7 +318,7 @@ def test_deep_folders(tool, directory):
         os.makedirs(os.path.join(source, *["d"] * depth))
         write(os.path.join(source, *["d"] * depth, "x.safetensors"), shard(1))
         with Untouched(source):
-            tool.run("convert", source).expect(status)
+            tool.run("convert", source).expect(status, *["nested directories"] * status)
     check_only(directory, "m90", "m101", "m90.lmc")
     check_restores(tool, os.path.join(directory, "m90"), os.path.join(directory, "m90.lmc"))
 
@@ -351,9 +352,7 @@ def test_damaged_archives_are_named(tool, directory):
     archive = source + ".lmc"
     tool.run("convert", source).expect(0)
     for name in ("a.safetensors.lmc", "sub/b.safetensors.lmc"):
-        content = bytearray(read(os.path.join(archive, name)))
-        content[-100] ^= 4
-        write(os.path.join(archive, name), bytes(content))
+        flip(os.path.join(archive, name), -100, 4)
     result = tool.run("verify", archive).expect(1, "a.safetensors.lmc", "sub/b.safetensors.lmc", 'tensor "layer.1"')
     check("c.safetensors" not in result.stderr and result.stderr.count("\n") == 2, "messages: " + result.stderr)
     write(os.path.join(archive, "c.safetensors.lmc"), b"x")

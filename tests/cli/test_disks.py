@@ -2,6 +2,8 @@
 import os
 import subprocess
 
+import pytest
+
 from faults import Job, medium_model, prepared
 from mounts import fill_up, with_small_disk
 from support import check, in_directory, read, small_model, write
@@ -26,7 +28,9 @@ def run_with_space(tool, place, command, space, options, old):
         os.unlink(os.path.join(place, name))
 
 
-def full_disk(tool, directory, options, old):
+@pytest.mark.parametrize("options, old", [(("-j1",), None), (("-j2",), None), (("-j1", "-f"), b"the old output")],
+                         ids=["one_thread", "two_threads", "forced"])
+def test_full(tool, directory, options, old):
     def run(place):
         content, archive = prepared(tool, place)
         for command, wanted in (("convert", archive), ("restore", content)):
@@ -34,18 +38,6 @@ def full_disk(tool, directory, options, old):
             for space in (0, 4096, nbytes // 8, nbytes // 2, nbytes - 4096, nbytes + 4096, nbytes + (2 << 20)):
                 run_with_space(tool, place, command, space, options, old)
     with_small_disk(directory, "size=16m", run)
-
-
-def test_full(tool, directory):
-    full_disk(tool, directory, ("-j1",), None)
-
-
-def test_full_two_threads(tool, directory):
-    full_disk(tool, directory, ("-j2",), None)
-
-
-def test_full_keeps_forced_output(tool, directory):
-    full_disk(tool, directory, ("-j1", "-f"), b"the old output")
 
 
 def test_no_inodes_left(tool, directory):
@@ -97,7 +89,8 @@ def test_size_limits(tool, directory):
 def test_full_output_streams(tool, directory):
     """What is printed must arrive; a message that does not arrive changes no status."""
     path = in_directory(directory, medium_model())
-    printing = [["ls", path], ["ls", "--json", path], ["--help"], ["--version"], ["convert", "--help"]]
+    printing = [["ls", path], ["ls", "--json", path], ["get", path, "noise"], ["--help"], ["--version"],
+                ["convert", "--help"]]
     for arguments in printing:
         with open("/dev/full", "wb") as full_stream:
             ended = subprocess.run([tool.path, *arguments], stdout=full_stream, stderr=subprocess.PIPE, check=False)

@@ -1,20 +1,17 @@
 """Model directories on bad days: system calls fail, the tool is killed, the tree is not what it should be."""
 import errno
-import json
 import os
 import random
 import shutil
 import signal
-import socket
 import time
 
 import pytest
 
 from faults import STOP, Faults, allowed_statuses, moments, resume
-from folders import INDEX, SHARDS, FolderJob, make_model, tree
+from folders import SHARDS, FolderJob, tree
 from mounts import with_small_disk
 from support import check, check_only, read, small_model, write
-from users import as_nobody
 
 KILLS = int(os.environ.get("LMC_KILLS", "10"))
 KILLS_SLOW = int(os.environ.get("LMC_KILLS", "200"))
@@ -157,48 +154,6 @@ def test_killed_at_each_call(tool, directory, command, variant):
         job.check_next_run(tool, what, options)
 
 
-def test_finished_archives_are_kept(tool, directory):
-    """After SIGKILL at the last file, the next run does not make the archives again."""
-    faults = Faults(tool, directory)
-    job = FolderJob("convert", tool, faults.directory)
-    _, calls = faults.run("any:1:0:s0", *job.arguments("-j1"))
-    job.clear()
-    last = len(calls) - calls[::-1].index("link")  # a link gives a finished file its name
-    result, _ = faults.run("any:%d:1:s9" % last, *job.arguments("-j1"))
-    check(result.status == -9 and job.leftovers() == [os.path.basename(job.partial)], "exit %d" % result.status)
-    result = tool.run(*job.arguments("-v"))
-    check(result.status == 0 and result.stderr.count(": kept, ") == 3, "messages: " + result.stderr)
-    job.check_state("after the next run", job.wanted)
-
-
-def test_kept_archives_are_checked(tool, directory):
-    """What is left of a killed run is damaged, or the source has changed: made anew."""
-    faults = Faults(tool, directory)
-    job = FolderJob("convert", tool, faults.directory)
-    _, calls = faults.run("any:1:0:s0", *job.arguments("-j1"))
-    last = len(calls) - 1 - calls[::-1].index("rename")  # the directory gets its name
-    for change in ("damage", "cut", "source"):
-        job.clear()
-        result, _ = faults.run("any:%d:1:s9" % (last + 1), *job.arguments("-j1"))
-        check(result.status == -9, "exit %d" % result.status)
-        archive = os.path.join(job.partial, SHARDS[0] + ".lmc")
-        content = read(archive)
-        if change == "damage":
-            write(archive, content[:-40] + bytes(byte ^ 1 for byte in content[-40:]))
-        elif change == "cut":
-            write(archive, content[:-40])
-        else:
-            write(os.path.join(job.input, SHARDS[0]), small_model())
-            job.given = tree(job.input)
-        tool.run(*job.arguments()).expect(0)
-        if change == "source":
-            shutil.rmtree(job.input)
-            tool.run("restore", job.output).expect(0)
-            check(tree(job.input) == job.given, "restored: not the changed source")
-        else:
-            job.check_state(change, job.wanted)
-
-
 # ---- disks, permissions, races ----
 
 def test_full_disk(tool, directory):
@@ -295,101 +250,7 @@ def test_files_vanish_and_change(tool, directory):
             shutil.rmtree(job.output, ignore_errors=True)
 
 
-def test_unreadable_file_inside(tool, directory):
-    user = as_nobody(tool, directory)
-    os.chmod(directory, 0o777)
-    job = FolderJob("convert", tool, directory)
-    for name in (SHARDS[1], "config.json", "encoder", "empty"):
-        path = os.path.join(job.input, name)
-        mode = os.stat(path).st_mode & 0o777
-        os.chmod(path, 0)
-        tool.run(*job.arguments(), **user).expect(3, name, "Permission denied")
-        check(job.state() is None and not job.leftovers(), "left behind: %s" % os.listdir(directory))
-        os.chmod(path, mode)
-
-
-def test_read_only_folders_inside(tool, directory):
-    """Their permissions come along; a failed or killed run can be taken up all the same."""
-    user = as_nobody(tool, directory)
-    os.chmod(directory, 0o777)
-    job = FolderJob("convert", tool, directory)
-    for name in ("encoder", "empty", ""):
-        os.chmod(os.path.join(job.input, name), 0o555)
-    tool.run(*job.arguments(), **user).expect(0)
-    check(os.stat(os.path.join(job.output, "encoder")).st_mode & 0o777 == 0o555, "the folder's permissions")
-    job.check_state("read-only folders", job.wanted)
-    tool.run(*job.arguments("-f"), **user).expect(0)
-    job.check_state("read-only folders, replaced", job.wanted)
-
-
-# ---- trees that are refused before anything is written ----
-
-def index_of(path, name):
-    write(os.path.join(path, INDEX), json.dumps({"weight_map": {"a": SHARDS[0], "b": name}}).encode())
-
-
-def spoil_socket(path):
-    here = os.getcwd()
-    os.chdir(path)  # a socket's path must be short
-    try:
-        socket.socket(socket.AF_UNIX).bind("socket")
-    finally:
-        os.chdir(here)
-
-
-# Exit status, parts of the message, what is done to the tree.
-REFUSED = {
-    "missing_shard": (1, [SHARDS[1]], lambda path: os.unlink(os.path.join(path, SHARDS[1]))),
-    "bad_shard": (1, [SHARDS[1], "git-lfs"],
-                  lambda path: write(os.path.join(path, SHARDS[1]), b"version https://git-lfs.github.com/spec/v1\n")),
-    "cut_shard": (1, [SHARDS[1], "missing"], lambda path: os.truncate(os.path.join(path, SHARDS[1]), 3000)),
-    "index_is_no_json": (1, [INDEX], lambda path: write(os.path.join(path, INDEX), b"<html>")),
-    "index_without_map": (1, [INDEX], lambda path: write(os.path.join(path, INDEX), b'{"metadata": {}}')),
-    "index_names_up": (1, [INDEX], lambda path: index_of(path, "../x.safetensors")),
-    "index_names_root": (1, [INDEX], lambda path: index_of(path, "/etc/passwd")),
-    "index_names_around": (1, [INDEX], lambda path: index_of(path, "encoder/../../x.safetensors")),
-    "index_names_control": (1, [INDEX], lambda path: index_of(path, "\x1b[31m\n.safetensors")),
-    "index_names_empty": (1, [INDEX], lambda path: index_of(path, "")),
-    "index_names_dots": (1, [INDEX], lambda path: index_of(path, "..")),
-    "index_names_long": (1, [INDEX], lambda path: index_of(path, "x" * 10000)),
-    "index_names_nul": (1, [INDEX], lambda path: index_of(path, SHARDS[0] + "\0")),
-    "pipe": (2, ["pipe", "not a regular file"], lambda path: os.mkfifo(os.path.join(path, "pipe"))),
-    "pipe_as_shard": (2, ["not a regular file"], lambda path: os.mkfifo(os.path.join(path, "x.safetensors"))),
-    "socket": (2, ["socket", "not a regular file"], spoil_socket),
-    "link_to_folder": (2, ["way", "link to a directory"],
-                       lambda path: os.symlink("encoder", os.path.join(path, "way"))),
-    "link_to_itself": (2, ["way", "link to a directory"], lambda path: os.symlink(".", os.path.join(path, "way"))),
-    "link_upwards": (2, ["way", "link to a directory"], lambda path: os.symlink("..", os.path.join(path, "way"))),
-    "dangling_link": (3, ["way", "No such file"], lambda path: os.symlink("nowhere", os.path.join(path, "way"))),
-    "links_in_a_circle": (3, ["way"], lambda path: os.symlink("way", os.path.join(path, "way"))),
-    "archive_in_the_way": (2, [SHARDS[0], "stands where"],
-                           lambda path: write(os.path.join(path, SHARDS[0] + ".lmc"), b"mine")),
-    "deep_nesting": (1, ["nested directories"], lambda path: os.makedirs(os.path.join(path, "/".join("d" * 120)))),
-    "hostile_name": (1, ["\\u001b"], lambda path: write(os.path.join(path, "\x1b[31m\n.safetensors"), b"no model")),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(tool, directory, name):
-    status, fragments, spoil = REFUSED[name]
-    path = make_model(os.path.join(directory, "M"))
-    spoil(path)
-    before = sorted(os.listdir(directory))
-    for options in ((), ("-f",)):
-        result = tool.run("convert", path, *options).expect(status, *fragments)
-        check(result.stderr.count("\n") == 1, "several lines: " + result.stderr)
-        check(sorted(os.listdir(directory)) == before, "left behind: %s" % os.listdir(directory))
-
-
-def test_no_model_inside(tool, directory):
-    path = os.path.join(directory, "M")
-    os.mkdir(path)
-    tool.run("convert", path).expect(2, "holds no file that can be converted")
-    write(os.path.join(path, "config.json"), b"{}")
-    tool.run("convert", path).expect(2, "holds no file that can be converted")
-    tool.run("restore", path, "-o", path + "2").expect(2, "holds no LMC archive")
-    check_only(directory, "M")
-
+# ---- trees of other programs ----
 
 @pytest.mark.parametrize("name, store", [("manifest.ocdbt", "OCDBT"), ("params/.zarray", "Zarr"),
                                          ("params/zarr.json", "Zarr")])

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from faults import Faults
-from support import (check, check_only, end_with, in_directory, read, small_model, sparse_model, wait_for_temporary,
-                     write)
+from support import (check, check_only, end_with, flip, in_directory, read, small_model, sparse_model,
+                     wait_for_temporary, write)
 from trees import Untouched, model_tree, remove, small_tree
 
 TIME = 1_234_567_890_123_456_789
@@ -254,11 +254,9 @@ def test_sha256_of_what_is_no_longer_so(tool, directory):
     path = in_directory(directory, bytes(content))
     digest = hashlib.sha256(content).hexdigest()
     tool.run("convert", path).expect(0)
-    archive = bytearray(read(path + ".lmc"))
-    archive[-50] ^= 1
-    write(path + ".lmc", bytes(archive))
+    flip(path + ".lmc", -50)
     tool.run("verify", path + ".lmc", "--sha256", digest).expect(1, 'tensor "layer.1"')
-    write(path + ".lmc", bytes(archive[:-10]))
+    write(path + ".lmc", read(path + ".lmc")[:-10])
     tool.run("verify", path + ".lmc", "--sha256", digest).expect(1, "cut short")
     content[-1] ^= 1
     write(path, bytes(content))

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import header_corpus
-from support import CPU_SECONDS, check, check_only, in_directory
+from support import CPU_SECONDS, check, check_only, in_directory, read
 
 
 KINDS = ("plain", "space_after", "escaped_name", "metadata_odd_strings", "packed_F6_E2M3_[4]", "four_shuffled",
@@ -30,7 +30,9 @@ def test_accepted(tool, directory, header):
 @pytest.mark.parametrize("header", headers(is_good=False))
 def test_refused(tool, directory, header):
     path = in_directory(directory, header.content)
-    for arguments in (("convert", path), ("verify", path), ("ls", path)):
+    for arguments in (("convert", path), ("verify", path), ("ls", path), ("restore", path, "-o", path + ".back")):
         result = tool.run(*arguments).expect(1, header.cause, os.path.basename(path))
+        check(result.stderr.count("\n") == 1, "several lines: " + result.stderr)
         check(result.cpu < CPU_SECONDS * tool.slow, "took %.1f s" % result.cpu)
+    check(read(path) == header.content, "the input was changed")
     check_only(directory, "m.safetensors")

@@ -6,8 +6,8 @@ import random
 import struct
 import subprocess
 
-from support import (HOSTILE, archive_of, check, check_no_controls, check_only, get, in_directory, model, read,
-                     small_model, weights, write)
+from support import (HOSTILE, archive_of, check, check_no_controls, check_only, flip, get, in_directory, model, read,
+                     small_model, weights)
 
 
 # ---- info ----
@@ -75,8 +75,6 @@ def test_hostile_text(tool, directory):
 def test_inspecting_bad_files(tool, directory):
     good = in_directory(directory, small_model(37), "good")
     archive = archive_of(tool, good)
-    damaged = bytearray(read(archive))
-    damaged[len(damaged) // 3] ^= 1
     bad = {"empty": (b"", 1), "text": (b"hello, this is no model", 1), "cut": (read(good)[:-1], 1),
            "short": (read(archive)[:-1], 1), "header": (read(good)[:8] + b"[" + read(good)[9:], 1)}
     for name, (content, status) in bad.items():
@@ -177,9 +175,7 @@ def test_diff_of_damaged_archives(tool, directory):
     one = in_directory(directory, model([("a", "BF16", [70_000], weights(rng, 70_000))]), "one")
     two = in_directory(directory, model([("a", "BF16", [70_000], weights(rng, 70_000))]), "two")
     archives = [archive_of(tool, one), archive_of(tool, two)]
-    damaged = bytearray(read(archives[1]))
-    damaged[-3] ^= 1  # the check of the frame's tail
-    write(archives[1], bytes(damaged))
+    flip(archives[1], -3)  # the check of the frame's tail
     for pair in ((one, archives[1]), (archives[1], one), archives, archives[::-1]):
         tool.run("diff", *pair).expect(1, "two.lmc", 'tensor "a"')
 
@@ -266,9 +262,7 @@ def test_bench(tool, directory):
 def test_bench_of_a_damaged_archive(tool, directory):
     path = in_directory(directory, small_model(44))
     archive = archive_of(tool, path)
-    damaged = bytearray(read(archive))
-    damaged[-40] ^= 1
-    write(archive, bytes(damaged))
+    flip(archive, -40)
     result = tool.run("bench", archive).expect(1, 'tensor "layer.1"')
     check(result.stdout == "", "rows of damaged tensors")
 

@@ -3,12 +3,11 @@ import json
 import os
 import signal
 import stat
-import struct
 import subprocess
 
 import pytest
 
-from support import check, check_only, in_directory, model, read, small_model, write
+from support import check, check_only, flip, in_directory, model, read, small_model, write
 from users import NOBODY, as_nobody
 
 HOSTILE = "\x1b]0;title\x07\x1b[31m\r\n\tx\x7f\u202e\u2028"
@@ -127,9 +126,7 @@ def test_tensor_names_in_messages(tool, directory):
     for name in ("\x1b[31mred\r\n", "x" * 10240, "\u202eabc", "\x00", "\u00e4" * 5000, '"\\', ""):
         path = in_directory(directory, model([(name, "U8", [3], b"abc")]))
         tool.run("convert", path, "-f").expect(0)
-        archive = bytearray(read(path + ".lmc"))
-        archive[-1] ^= 1
-        write(path + ".lmc", bytes(archive))
+        flip(path + ".lmc", -1)
         result = tool.run("verify", path + ".lmc").expect(1, 'tensor "')
         check(result.stderr.count("\n") == 1 and len(result.stderr.encode()) < 1000, "message: %r" % result.stderr)
         listed = tool.run("ls", path).expect(0).stdout

@@ -1,7 +1,6 @@
 """Two runs for the same output at once; inputs and outputs that change while the tool works."""
 import os
 import random
-import signal
 
 import pytest
 
@@ -11,8 +10,10 @@ from support import check, read, write
 ROUNDS = 25
 
 
-def two_at_once(tool, directory, command, options, statuses):
-    """`statuses`: the sorted pairs of exit statuses that are right."""
+# options; the exit statuses, sorted
+@pytest.mark.parametrize("options, statuses", [((), (0, 2)), (("-f",), (0, 0))], ids=["plain", "forced"])
+@pytest.mark.parametrize("command", ["convert", "restore"])
+def test_two_at_once(tool, directory, command, options, statuses):
     job = Job(command, tool, directory)
     rng = random.Random(5)
     for i in range(ROUNDS):
@@ -20,25 +21,9 @@ def two_at_once(tool, directory, command, options, statuses):
         both = [tool.start(*job.arguments(*options, "-j%d" % rng.choice((1, 2)))) for _ in range(2)]
         told = [process.communicate()[1].decode() for process in both]
         found = tuple(sorted(process.returncode for process in both))
-        check(found in statuses, "round %d: exit %s: %s" % (i, found, told))
+        check(found == statuses, "round %d: exit %s: %s" % (i, found, told))
         check(2 not in found or any("exists already" in text for text in told), "messages: %s" % told)
         job.check_state("round %d" % i, job.wanted)
-
-
-def test_two_converters(tool, directory):
-    two_at_once(tool, directory, "convert", (), {(0, 2)})
-
-
-def test_two_converters_forced(tool, directory):
-    two_at_once(tool, directory, "convert", ("-f",), {(0, 0)})
-
-
-def test_two_restorers(tool, directory):
-    two_at_once(tool, directory, "restore", (), {(0, 2)})
-
-
-def test_two_restorers_forced(tool, directory):
-    two_at_once(tool, directory, "restore", ("-f",), {(0, 0)})
 
 
 # ---- the output appears, or changes its kind, just before it gets its name ----

@@ -9,24 +9,9 @@ import termios
 import tty
 
 from mounts import with_small_disk
-from support import Archive, check, check_only, in_directory, model, read, small_model, weights, write
+from support import Archive, Result, check, check_only, in_directory, model, read, small_model, weights, write
 
 PREFIX = b"what stands before"
-
-
-class Done:
-    def __init__(self, process, stdout, stderr):
-        self.status = process.returncode
-        self.stdout = stdout
-        self.stderr = stderr.decode("utf-8", "replace")
-
-    def expect(self, status, *fragments):
-        check(self.status == status, "exit %s, expected %s: %s" % (self.status, status, self.stderr))
-        check((self.stderr == "") == (status == 0), "message: " + self.stderr)
-        check(status == 0 or (self.stderr.startswith("lmc-st: ") and self.stderr.endswith("\n")), self.stderr)
-        for fragment in fragments:
-            check(fragment in self.stderr, "message %r lacks %r" % (self.stderr, fragment))
-        return self
 
 
 def stream(tool, *arguments, given=None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, environment=None, cwd=None):
@@ -41,7 +26,7 @@ def stream(tool, *arguments, given=None, stdin=subprocess.DEVNULL, stdout=subpro
     for file in (stdin, stdout):
         if hasattr(file, "close"):
             file.close()
-    return Done(process, out or b"", err)
+    return Result(arguments, process, out or b"", err, None)
 
 
 def make(tool, directory):
@@ -95,28 +80,28 @@ def test_every_way_in_and_out(tool, directory):
             for target, options, how_out, before, at in outputs(directory):
                 what = "%s from %s to %s" % (command, source, target)
                 result = stream(tool, command, operand, *options, **how_in(), **how_out()).expect(0)
-                found = result.stdout if at is None else read(at)
+                found = result.output if at is None else read(at)
                 check(found == before + wanted, "%s: %d bytes" % (what, len(found)))
-                check(at is None or result.stdout == b"", what + ": standard output")
+                check(at is None or result.output == b"", what + ": standard output")
                 if at is not None:
                     os.unlink(at)
     for given in (path, path + ".lmc"):
         for source, operand, how_in in inputs(given, read(given)):
             for options in ((), ("-j1",)):
-                check(stream(tool, "cat", operand, *options, **how_in()).expect(0).stdout == content, "cat " + source)
-            check(stream(tool, "verify", "-q", operand, **how_in()).expect(0).stdout == b"", "verify " + source)
-            check(stream(tool, "-t", "-q", operand, **how_in()).expect(0).stdout == b"", "-t " + source)
+                check(stream(tool, "cat", operand, *options, **how_in()).expect(0).output == content, "cat " + source)
+            check(stream(tool, "verify", "-q", operand, **how_in()).expect(0).output == b"", "verify " + source)
+            check(stream(tool, "-t", "-q", operand, **how_in()).expect(0).output == b"", "-t " + source)
 
 
 def test_stream_without_options(tool, directory):
     """ "-" alone goes to standard output; "./-" is a file."""
     path, content, archive = make(tool, directory)
-    check(stream(tool, "convert", "-", given=content).expect(0).stdout == archive, "convert -")
-    check(stream(tool, "restore", "-", given=archive).expect(0).stdout == content, "restore -")
+    check(stream(tool, "convert", "-", given=content).expect(0).output == archive, "convert -")
+    check(stream(tool, "restore", "-", given=archive).expect(0).output == content, "restore -")
     write(os.path.join(directory, "-"), content)
-    check(stream(tool, "convert", "./-", cwd=directory).expect(0).stdout == b"", "convert ./-")
+    check(stream(tool, "convert", "./-", cwd=directory).expect(0).output == b"", "convert ./-")
     check(read(os.path.join(directory, "-.lmc")) == archive, "-.lmc")
-    check(stream(tool, "convert", path, "-o", "./-", "-f", cwd=directory).expect(0).stdout == b"", "-o ./-")
+    check(stream(tool, "convert", path, "-o", "./-", "-f", cwd=directory).expect(0).output == b"", "-o ./-")
     check(read(os.path.join(directory, "-")) == archive, "-")
     check_only(directory, "m.safetensors", "m.safetensors.lmc", "-", "-.lmc")
 
@@ -147,10 +132,10 @@ def test_pipeline(tool, directory):
 def test_nothing_comes_in(tool, directory):
     for command, options in (("convert", ("-c",)), ("restore", ("-c",)), ("restore", ("-c", "--salvage")),
                              ("cat", ()), ("verify", ())):
-        check(stream(tool, command, "-", *options).expect(1, "standard input", "empty").stdout == b"", command)
-        check(stream(tool, command, "-", *options, given=b"").expect(1, "empty").stdout == b"", command)
+        check(stream(tool, command, "-", *options).expect(1, "standard input", "empty").output == b"", command)
+        check(stream(tool, command, "-", *options, given=b"").expect(1, "empty").output == b"", command)
         folder = os.open(directory, os.O_RDONLY)
-        check(stream(tool, command, "-", *options, stdin=folder).expect(2, "directory").stdout == b"", command)
+        check(stream(tool, command, "-", *options, stdin=folder).expect(2, "directory").output == b"", command)
         os.close(folder)
 
 
@@ -166,7 +151,7 @@ def test_known_faults_write_nothing(tool, directory):
         bad = in_directory(directory, given, "bad")
         for operand, how in (("-", {"given": given}), (bad, {})):
             options = () if command == "cat" else ("-c",)
-            check(stream(tool, command, operand, *options, **how).expect(status).stdout == b"", "%s of %d bytes" % (
+            check(stream(tool, command, operand, *options, **how).expect(status).output == b"", "%s of %d bytes" % (
                 command, len(given)))
             with open(out, "wb") as file:
                 stream(tool, command, operand, *options, stdout=file, **how).expect(status)
@@ -176,7 +161,7 @@ def test_known_faults_write_nothing(tool, directory):
                 stream(tool, command, operand, "-o", out, **how).expect(status)
         os.unlink(bad)
     for command in ("convert", "restore", "cat"):
-        check(stream(tool, command, path + ".absent", *(() if command == "cat" else ("-c",))).expect(3).stdout == b"",
+        check(stream(tool, command, path + ".absent", *(() if command == "cat" else ("-c",))).expect(3).output == b"",
               command)
     write(out, b"mine")
     for command, given in (("convert", content), ("restore", archive)):
@@ -201,8 +186,8 @@ def test_truncated_and_damaged_archives(tool, directory):
             given[at] ^= 1 << rng.randrange(8)
         result = stream(tool, "cat" if turn % 4 < 2 else "restore", "-", given=bytes(given)).expect(1)
         begin, end = (0, 0) if turn % 2 else place_of(content, parts, at - data)
-        check(len(result.stdout) <= end and content.startswith(result.stdout[:begin]),
-              "turn %d: %d bytes, the damage is in %d to %d" % (turn, len(result.stdout), begin, end))
+        check(len(result.output) <= end and content.startswith(result.output[:begin]),
+              "turn %d: %d bytes, the damage is in %d to %d" % (turn, len(result.output), begin, end))
 
 
 def place_of(content, archive, at):
@@ -262,7 +247,7 @@ def test_temporary_directories(tool, directory):
                   "relative", "x" * 5000):
         for command, given, wanted in (("convert", content, archive), ("restore", archive, content)):
             result = stream(tool, command, "-", given=given, environment={"TMPDIR": place}).expect(0)
-            check(result.stdout == wanted, "%s with TMPDIR=%s" % (command, place[:20]))
+            check(result.output == wanted, "%s with TMPDIR=%s" % (command, place[:20]))
         stream(tool, "convert", "-", given=b"x", environment={"TMPDIR": place}).expect(1)
     check(os.listdir(good) == [] and os.listdir(closed) == [], "left behind")
 
@@ -278,10 +263,10 @@ def test_full_temporary_directory(tool, directory):
                                  (("cat", "-"), content), (("verify", "-"), content), (("convert", "-c", path), None)):
             result = stream(tool, *arguments, given=given, environment=environment)
             result.expect(3, "No space left on device")
-            check(result.stdout == b"", "%s: something was written" % (arguments,))
+            check(result.output == b"", "%s: something was written" % (arguments,))
         check(os.listdir(place) == [], "left behind")
         for arguments in (("restore", "-c", path + ".lmc"), ("cat", path + ".lmc"), ("cat", path)):
-            check(stream(tool, *arguments, environment=environment).expect(0).stdout == content, "needs no space")
+            check(stream(tool, *arguments, environment=environment).expect(0).output == content, "needs no space")
     with_small_disk(directory, "size=1m", run)
 
 
@@ -323,7 +308,8 @@ def test_terminals(tool, directory):
                                      (("restore", "-"), archive, content),
                                      (("restore", path + ".lmc", "-c"), b"", content),
                                      (("restore", path + ".lmc", "-c", "--salvage"), b"", content),
-                                     (("cat", path + ".lmc"), b"", content), (("cat", path), b"", content)):
+                                     (("cat", path + ".lmc"), b"", content), (("cat", path), b"", content),
+                                     (("get", path, "scale.0"), b"", content[-4016:-4008])):
         status, shown, message = on_terminal(tool, *arguments, given=given)
         check(status == 2 and shown == b"" and "terminal" in message and message.count("\n") == 1,
               "%s: exit %d, %d bytes shown: %s" % (arguments, status, len(shown), message))

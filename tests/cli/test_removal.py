@@ -39,15 +39,6 @@ def calls_after_the_output(faults, job, change):
     return [i for i in range(first, len(calls) + 1) if change is not rewrite or calls[i - 1] != "rename"]
 
 
-def restart(job):
-    for name in os.listdir(job.directory):
-        path = os.path.join(job.directory, name)
-        shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
-    if isinstance(job, Job):
-        write(job.input, job.given)
-    else:
-        job.clear()
-
 
 def victim_of(job):
     """The file that somebody else writes."""
@@ -75,7 +66,7 @@ def test_somebody_writes(tool, directory, kind, command, change):
     job = kind(command, tool, faults.directory)
     refused = 0
     for occurrence in calls_after_the_output(faults, job, change):
-        restart(job)
+        job.renew()
         process = faults.stopped("any:%d:1:%s" % (occurrence, STOP), *job.arguments("-j1", "--rm", "--no-fsync"))
         path = victim_of(job)
         if not os.path.exists(path):  # it has gone already, or has another name for a moment
@@ -158,7 +149,7 @@ def test_written_by_an_open_descriptor(tool, directory):
     for occurrence in range(calls.index("rename") + 2, len(calls) + 1):
         if calls[occurrence - 1] == "rename":  # as in calls_after_the_output()
             continue
-        restart(job)
+        job.renew()
         with open(os.path.join(job.input, SHARDS[0]), "r+b") as file:
             process = faults.stopped("any:%d:1:%s" % (occurrence, STOP), *job.arguments("-j1", "--rm", "--no-fsync"))
             status = os.fstat(file.fileno())
@@ -181,7 +172,7 @@ def test_without_renaming_to_free_names(tool, directory):
     job = Job("convert", tool, faults.directory)
     result, _ = faults.run(none, *job.arguments("-j1", "--rm"))
     check(result.status == 0 and not os.path.lexists(job.input), "exit %d: %s" % (result.status, result.stderr))
-    restart(job)
+    job.renew()
     process = faults.stopped("%s,link:2:1:%s,link:3:1:%s" % (none, STOP, STOP), *job.arguments("-j1", "--rm"))
     replace(job.input)
     process.send_signal(signal.SIGCONT)

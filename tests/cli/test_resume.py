@@ -3,35 +3,24 @@ removes. Whatever an earlier run or somebody else left, the result is right and 
 import os
 import shutil
 import signal
-import struct
 import time
 
+import pytest
+
 from faults import STOP, Faults, resume, wait_until
-from support import Archive, check, check_only, end_with, read, write
+from folders import partial
+from support import check, check_only, end_with, flip, read, sparse_model, write
 from trees import Untouched, check_archived, check_restores, check_same, remove, shard, small_tree, snapshot
 from users import as_nobody
 
-STOP = "s%d" % signal.SIGSTOP
-LARGE_GIB = 64
-
-
-def write_sparse(path):
-    """Takes minutes to convert and no disk."""
-    nbytes = LARGE_GIB << 30
-    text = ('{"a":{"dtype":"BF16","shape":[%d],"data_offsets":[0,%d]}}' % (nbytes // 2, nbytes)).encode()
-    write(path, struct.pack("<Q", len(text)) + text)
-    os.truncate(path, 8 + len(text) + nbytes)
-
-
-def partial(output):
-    return os.path.join(os.path.dirname(output), ".%s.lmc-st-partial" % os.path.basename(output))
+LARGE_GIB = 64  # minutes of work, and no disk
 
 
 def unfinished(tool, directory, number=signal.SIGKILL):
     """A run that ends when all files but the last, z.safetensors, are there. Returns source and status."""
     source = small_tree(os.path.join(directory, "m"))
     write(os.path.join(source, "c.safetensors"), shard(3))
-    write_sparse(os.path.join(source, "z.safetensors"))
+    sparse_model(os.path.join(source, "z.safetensors"), LARGE_GIB)
     process = tool.start("convert", source, address_space=None)
     last = os.path.join(partial(source + ".lmc"), "sub", "b.safetensors.lmc")
     wait_until(lambda: os.path.exists(last) or process.poll() is not None)
@@ -59,24 +48,19 @@ def finish(tool, source, kept, *options):
     check_only(os.path.dirname(source), "m", "m.lmc")
 
 
-def test_killed_run_goes_on(tool, directory):
-    source, status = unfinished(tool, directory)
-    check(status == -signal.SIGKILL, "status %d" % status)
-    finish(tool, source, ("a.safetensors.lmc", "c.safetensors.lmc", "sub/b.safetensors.lmc"))
-
-
-def test_ended_run_goes_on(tool, directory):
-    source, status = unfinished(tool, directory, signal.SIGTERM)
-    check(status == 143, "exit %d" % status)
-    finish(tool, source, ("a.safetensors.lmc", "c.safetensors.lmc", "sub/b.safetensors.lmc"), "-j1")
+@pytest.mark.parametrize("number, wanted, options",
+                         [(signal.SIGKILL, -signal.SIGKILL, ()), (signal.SIGTERM, 143, ("-j1",))],
+                         ids=["killed", "ended"])
+def test_run_goes_on(tool, directory, number, wanted, options):
+    source, status = unfinished(tool, directory, number)
+    check(status == wanted, "status %d" % status)
+    finish(tool, source, ("a.safetensors.lmc", "c.safetensors.lmc", "sub/b.safetensors.lmc"), *options)
 
 
 def test_damaged_archives_are_made_anew(tool, directory):
     source, _ = unfinished(tool, directory)
     path = os.path.join(partial(source + ".lmc"), "a.safetensors.lmc")
-    content = bytearray(read(path))
-    content[-50] ^= 1
-    write(path, bytes(content))
+    flip(path, -50)
     os.truncate(os.path.join(partial(source + ".lmc"), "c.safetensors.lmc"), 1000)
     finish(tool, source, ("sub/b.safetensors.lmc",))
 
@@ -95,9 +79,7 @@ def test_changed_sources_are_converted(tool, directory):
     source, _ = unfinished(tool, directory)
     path = os.path.join(source, "a.safetensors")
     status = os.stat(path)
-    content = bytearray(read(path))
-    content[-1] ^= 1
-    write(path, bytes(content))
+    flip(path, -1)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     write(os.path.join(source, "config.json"), b"another")
     path = os.path.join(source, "c.safetensors")
@@ -179,27 +161,13 @@ def test_unfinished_directory_is_no_directory(tool, directory):
 def test_nothing_stays_before_the_first_archive(tool, directory):
     source = os.path.join(directory, "m")
     os.mkdir(source)
-    write_sparse(os.path.join(source, "a.safetensors"))
+    sparse_model(os.path.join(source, "a.safetensors"), LARGE_GIB)
     for number in (signal.SIGINT, signal.SIGTERM):
         process = tool.start("convert", source, address_space=None)
         wait_until(lambda: os.path.exists(partial(source + ".lmc")))
         time.sleep(0.01)
         check(end_with(process, number) == 128 + number, "exit %s" % process.returncode)
         check_only(directory, "m")
-
-
-def test_one_run_at_a_time(tool, directory):
-    source = os.path.join(directory, "m")
-    os.mkdir(source)
-    write_sparse(os.path.join(source, "a.safetensors"))
-    process = tool.start("convert", source, address_space=None)
-    wait_until(lambda: os.path.exists(partial(source + ".lmc")))
-    time.sleep(0.05)
-    for options in ((), ("-f",)):
-        tool.run("convert", source, *options, address_space=None).expect(2, "another process")
-    check(process.poll() is None, "the first run has ended")
-    end_with(process, signal.SIGINT)
-    check_only(directory, "m")
 
 
 def test_killed_restore(tool, directory):
@@ -243,18 +211,6 @@ def test_directory_appears_whole(tool, directory):
             remove(source + ".lmc")
             os.rename(source + ".old", source + ".lmc")
     check_only(directory, "m", "m.lmc")
-
-
-def test_output_appears_meanwhile(tool, directory):
-    source = small_tree(os.path.join(directory, "m"))
-    faults = Faults(tool, directory)
-    process = faults.stopped("rename:1:1:" + STOP, "convert", source)
-    os.mkdir(source + ".lmc")
-    write(os.path.join(source + ".lmc", "mine"), b"mine")
-    status, message = resume(process)
-    check(status == 2 and "exists already" in message, "exit %d: %s" % (status, message))
-    check_only(directory, "m", "m.lmc")
-    check_only(source + ".lmc", "mine")
 
 
 # ---- -f ----
@@ -369,14 +325,3 @@ def test_changed_archives_are_not_removed(tool, directory):
         remove(archive)
         remove(source)
         small_tree(source)
-
-
-def test_changed_file_is_not_removed(tool, directory):
-    faults = Faults(tool, directory)
-    path = write(os.path.join(directory, "m.safetensors"), shard(1))
-    process = faults.stopped("link:1:1:" + STOP, "convert", path, "--rm")
-    content = shard(1)[:-1] + b"?"
-    write(path, content)
-    status, message = resume(process)
-    check(status in (1, 3) and read(path) == content, "exit %d: %s" % (status, message))
-    check(Archive(read(path + ".lmc")).metadata["format"] == "lmc", "the archive")

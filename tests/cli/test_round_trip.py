@@ -4,6 +4,7 @@ import itertools
 import os
 import random
 
+from bases import modes
 from support import BITS, Archive, check, in_directory, model, read, small_model, weights
 
 SIZES = (0, 1, 2, 3, 7, 8, 31, 127, 128, 129, 255, 256, 257, 1000, 4097)
@@ -24,14 +25,6 @@ def test_every_dtype_and_size(tool, directory):
     path = in_directory(directory, model(tensors))
     for level in ("default", "fast", "max"):
         tool.round_trip(path, "--level", level)
-
-
-def test_odd_shuffled_layout(tool, directory):
-    rng = random.Random(3)
-    tensors = all_dtypes(rng)
-    rng.shuffle(tensors)
-    path = in_directory(directory, model(tensors, {"format": "pt", "k\u00e4y": "v\n\u20ac"}, padding=False))
-    tool.round_trip(path)
 
 
 def test_special_floats(tool, directory):
@@ -128,3 +121,48 @@ def test_list_json(tool, directory):
     check(all(t["mode"] == "plain" and t["stored_nbytes"] == t["nbytes"] for t in plain), "plain: %s" % plain)
     check(json.loads(tool.run("ls", "--json", in_directory(directory, b"\x02" + bytes(7) + b"{}", "e")).stdout)
           == [], "no tensors")
+
+
+# ---- equal tensors are stored once ----
+
+def test_many_equal_tensors(tool, directory):
+    rng = random.Random(1)
+    content = weights(rng, 2000)
+    tensors = [("t%03d" % i, "BF16", [2000], content) for i in range(300)]
+    archives = set()
+    for options in (("-j1",), ("-j2",), ("--level", "fast"), ("--level", "max")):
+        path = tool.round_trip(in_directory(directory, model(tensors)), *options)
+        found = modes(tool, path)
+        check(found.pop("t000") == "coded" and set(found.values()) == {"alias"}, "modes: %s" % set(found.values()))
+        check(all(frame == b"" for _, frame in Archive(read(path)).parts[2:]), "an alias has a frame")
+        if options[0] in ("-j1", "-j2"):
+            archives.add(read(path))
+    check(len(archives) == 1, "the archive depends on the number of threads")
+
+
+def test_what_counts_as_equal(tool, directory):
+    """Dtype and bytes; neither name nor shape. (tests/unit/safetensors/test_st_alias.c finds them.)"""
+    rng = random.Random(2)
+    a, b = weights(rng, 600), weights(rng, 600)
+    tensors = [("a", "BF16", [600], a), ("shape", "BF16", [2, 1, 300], a), ("dtype", "F16", [600], a),
+               ("bytes", "U8", [1200], a), ("other", "BF16", [600], b), ("dtype again", "F16", [30, 20], a),
+               ("shorter", "BF16", [599], a[:-2]), ("zeros", "BF16", [600], bytes(1200)), ("last", "BF16", [600], a),
+               ("more zeros", "BF16", [600, 1], bytes(1200)), ("other again", "BF16", [600], b)]
+    found = modes(tool, tool.round_trip(in_directory(directory, model(tensors))))
+    aliases = sorted(name for name, mode in found.items() if mode == "alias")
+    check(aliases == ["dtype again", "last", "more zeros", "other again", "shape"], "aliases: %s" % aliases)
+
+
+def test_equal_at_first_sight(tool, directory):
+    """One byte differs, wherever it is; long tensors are compared to the end."""
+    rng = random.Random(4)
+    base = bytearray(rng.randbytes(1 << 20))
+    tensors = [("base", "U8", [1 << 20], bytes(base))]
+    places = [0, 511, 512, 600, 5000, (1 << 18) - 1, 1 << 18, 1 << 19, (1 << 20) - 513, (1 << 20) - 1]
+    for place in places:
+        base[place] ^= 1
+        tensors.append(("x%d" % place, "U8", [1 << 20], bytes(base)))
+        base[place] ^= 1
+    tensors.append(("again", "U8", [1 << 20], bytes(base)))
+    found = modes(tool, tool.round_trip(in_directory(directory, model(tensors))))
+    check([name for name, mode in found.items() if mode == "alias"] == ["again"], "aliases: %s" % found)

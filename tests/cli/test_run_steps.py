@@ -7,35 +7,21 @@ import pytest
 
 from bases import first_snapshot, next_snapshot
 from mounts import fill_up, with_small_disk
-from runs import check_run, check_step, checkpoints, listed, snapshots, tree_of
+from runs import added, check_run, check_step, checkpoints, listed, place, snapshots, tree_of, without
 from support import check, model, read, write
-
-
-def place(directory):
-    return os.path.join(directory, "run")
-
-
-def made_run(tool, directory, count, make=snapshots, *options):
-    made = make(os.path.join(directory, "made"), count)
-    tool.run("run", "add", place(directory), *options, *made.values()).expect(0)
-    return made
-
-
-def without(made, *steps):
-    return {step: path for step, path in made.items() if step not in steps}
 
 
 @pytest.mark.parametrize("make", [snapshots, checkpoints], ids=["files", "directories"])
 @pytest.mark.parametrize("numbers", [(0,), (3,), (7,), (8,), (0, 1, 2), (1, 3, 5, 7, 9), (8, 9), range(9), range(10)],
                          ids=["first", "middle", "end", "key", "begin", "odd", "last_two", "all_but_one", "all"])
 def test_drop(tool, directory, make, numbers):
-    made = made_run(tool, directory, 10, make)
+    run, made = added(tool, directory, make, 10)
     gone = [list(made)[number] for number in numbers]
-    before = listed(tool, place(directory))
-    told = tool.run("run", "drop", place(directory), *map(str, gone)).expect(0).stdout
+    before = listed(tool, run)
+    told = tool.run("run", "drop", run, *map(str, gone)).expect(0).stdout
     check([line for line in told.splitlines() if "dropped" in line] == ["step %d: dropped" % step for step in gone],
           told)
-    after = check_run(tool, place(directory), without(made, *gone))
+    after = check_run(tool, run, without(made, *gone))
     for step, entry in after.items():
         check(entry["chain"] <= before[step]["chain"], "the chain of step %d has grown" % step)
         if before[step]["base"] not in gone:
@@ -43,9 +29,9 @@ def test_drop(tool, directory, make, numbers):
 
 
 def test_rebased_stays_a_delta(tool, directory):
-    made = made_run(tool, directory, 6)
-    tool.run("run", "drop", place(directory), "10", "30").expect(0)
-    entries = check_run(tool, place(directory), without(made, 10, 30))
+    run, made = added(tool, directory, snapshots, 6)
+    tool.run("run", "drop", run, "10", "30").expect(0)
+    entries = check_run(tool, run, without(made, 10, 30))
     check([entry["base"] for entry in entries.values()] == [None, 20, 40, 50], "bases")
     check(entries[40]["stored_nbytes"] < 0.8 * entries[20]["stored_nbytes"], "step 40 is not smaller")
 
@@ -59,8 +45,7 @@ KEPT = {"last": (["--last", "3"], [100, 110, 120]), "every": (["--every", "50"],
 @pytest.mark.parametrize("case", KEPT)
 def test_keep(tool, directory, case):
     options, kept = KEPT[case]
-    made = made_run(tool, directory, 12)
-    run = place(directory)
+    run, made = added(tool, directory, snapshots, 12)
     planned = tool.run("run", "keep", run, *options, "--dry-run").expect(0).stdout
     told = tool.run("run", "keep", run, *options).expect(0).stdout
     check(told == planned.replace("would be ", ""), "planned %s, done %s" % (planned, told))
@@ -70,8 +55,7 @@ def test_keep(tool, directory, case):
 
 def test_linked_step_goes(tool, directory):
     """A key frame that was moved to another disk, with a link in its place: the link goes, and not what it leads to."""
-    made = made_run(tool, directory, 3)
-    run = place(directory)
+    run, made = added(tool, directory, snapshots, 3)
     moved = os.path.join(directory, "10")
     shutil.move(os.path.join(run, "10"), moved)
     os.symlink(moved, os.path.join(run, "10"))
@@ -82,16 +66,14 @@ def test_linked_step_goes(tool, directory):
 
 
 def test_added_after_drop(tool, directory):
-    made = made_run(tool, directory, 4)
-    run = place(directory)
+    run, made = added(tool, directory, snapshots, 4)
     tool.run("run", "drop", run, "40").expect(0)
     tool.run("run", "add", run, made[40]).expect(0)
     check(check_run(tool, run, made)[40]["base"] == 30, "base")
 
 
 def test_repair_makes_the_same_list(tool, directory):
-    made = made_run(tool, directory, 12, checkpoints)
-    run = place(directory)
+    run, made = added(tool, directory, checkpoints, 12)
     tool.run("run", "drop", run, "300", "900").expect(0)
     before = listed(tool, run)
     os.unlink(os.path.join(run, "run.json"))
@@ -103,9 +85,9 @@ def test_repair_makes_the_same_list(tool, directory):
 
 
 def test_moved_run(tool, directory):
-    made = made_run(tool, directory, 3)
+    run, made = added(tool, directory, snapshots, 3)
     other = os.path.join(directory, "elsewhere")
-    os.rename(place(directory), other)
+    os.rename(run, other)
     link = os.path.join(directory, "link")
     os.symlink("elsewhere", link)
     check_run(tool, link, made)
@@ -118,8 +100,7 @@ LEFT = [".lmc-new", ".lmc-plain", ".lmc-gone-10", "..lmc-new.lmc-st-partial", ".
 
 @pytest.mark.parametrize("name", LEFT)
 def test_leftovers_go(tool, directory, name):
-    made = made_run(tool, directory, 3)
-    run = place(directory)
+    run, made = added(tool, directory, snapshots, 3)
     left = os.path.join(run, name)
     if name == LEFT[-1]:
         write(left, b"half of a list")
@@ -132,8 +113,7 @@ def test_leftovers_go(tool, directory, name):
 
 def test_replaced_step_comes_back(tool, directory):
     """As a kill leaves it where two names cannot be exchanged at once."""
-    made = made_run(tool, directory, 3)
-    run = place(directory)
+    run, made = added(tool, directory, snapshots, 3)
     os.rename(os.path.join(run, "20"), os.path.join(run, ".lmc-old-20"))
     tool.run("run", "repair", run).expect(0)
     check_run(tool, run, made)
@@ -155,8 +135,7 @@ def test_two_adders(tool, directory):
 
 def test_a_failure_leaves_the_run(tool, directory):
     """A disk that is full when a step is stored anew: nothing is lost, nothing is left."""
-    made = made_run(tool, directory, 4, lambda path, count: snapshots(path, count, size=40000))
-    run = place(directory)
+    run, made = added(tool, directory, snapshots, 4, size=40000)
     before = tree_of(run)
     result = tool.run("run", "drop", run, "10", file_size=100000)
     check(result.status == 3, result.stderr)

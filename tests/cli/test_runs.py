@@ -6,12 +6,8 @@ import shutil
 import pytest
 
 from bases import first_snapshot, next_snapshot
-from runs import check_run, check_step, checkpoints, listed, snapshots, tree_of
-from support import check, model, read, write
-
-
-def place(directory):
-    return os.path.join(directory, "run")
+from runs import added, check_run, check_step, checkpoints, listed, place, snapshots, tree_of
+from support import check, flip, model, read, write
 
 
 def chains(entries):
@@ -35,15 +31,14 @@ def test_steps_come_back(tool, directory, make):
 
 
 def test_keys_of_the_list(tool, directory):
-    made = snapshots(os.path.join(directory, "made"), 2)
-    tool.run("run", "add", place(directory), *made.values()).expect(0)
-    for entry in listed(tool, place(directory)).values():
+    run, made = added(tool, directory, snapshots, 2)
+    for entry in listed(tool, run).values():
         check(list(entry) == ["step", "files", "nbytes", "stored_nbytes", "ratio", "base", "chain", "time"],
               "keys: %s" % list(entry))
         check(abs(entry["ratio"] - entry["stored_nbytes"] / entry["nbytes"]) < 1e-6, "ratio")
-    told = json.loads(tool.run("run", "info", "--json", place(directory)).expect(0).stdout)
+    told = json.loads(tool.run("run", "info", "--json", run).expect(0).stdout)
     check(told["steps"] == 2 and told["key_frames"] == 1 and told["first"] == 10 and told["last"] == 20, str(told))
-    table = tool.run("run", "ls", place(directory)).expect(0).stdout.splitlines()
+    table = tool.run("run", "ls", run).expect(0).stdout.splitlines()
     check(table[1].split()[0] == "10" and table[2].split()[5:7] == ["10", "1"], "table: %s" % table)
 
 
@@ -59,11 +54,10 @@ def test_key_every_is_remembered(tool, directory):
 
 
 def test_chain_of_63(tool, directory):
-    made = snapshots(os.path.join(directory, "made"), 65, size=300)
-    tool.run("run", "add", place(directory), "--key-every", "63", *made.values()).expect(0)
-    check(chains(listed(tool, place(directory))) == [*range(63), 0, 1], "key frame after 63 steps")
-    tool.run("run", "verify", place(directory)).expect(0)
-    check_step(tool, place(directory), 630, made[630])
+    run, made = added(tool, directory, snapshots, 65, "--key-every", "63", size=300)
+    check(chains(listed(tool, run)) == [*range(63), 0, 1], "key frame after 63 steps")
+    tool.run("run", "verify", run).expect(0)
+    check_step(tool, run, 630, made[630])
 
 
 def test_earlier_step_is_a_key_frame(tool, directory):
@@ -136,9 +130,7 @@ def test_file_and_directory_in_one_run(tool, directory):
 
 
 def test_already_there(tool, directory):
-    made = snapshots(os.path.join(directory, "made"), 3)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, snapshots, 3)
     before = tree_of(run)
     told = tool.run("run", "add", run, made[20]).expect(0).stdout
     check(told == "step 20: already there\n", told)
@@ -159,9 +151,7 @@ CHANGES = {"file": lambda root: write(os.path.join(root, "new.txt"), b"new"),
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_other_files_are_other_content(tool, directory, change):
-    made = checkpoints(os.path.join(directory, "made"), 3)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, checkpoints, 3)
     CHANGES[change](made[200])
     before = tree_of(run)
     tool.run("run", "add", run, made[200]).expect(2, "step 200", "other content")
@@ -171,9 +161,7 @@ def test_other_files_are_other_content(tool, directory, change):
 
 
 def test_refused_snapshot_leaves_key_every(tool, directory):
-    made = snapshots(os.path.join(directory, "made"), 2)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, snapshots, 2)
     tool.run("run", "add", run, made[20], "--step", "10", "--key-every", "3").expect(2, "other content")
     check(json.loads(tool.run("run", "info", "--json", run).stdout)["key_every"] == 8, "changed by a failure")
     tool.run("run", "add", run, made[20], "--key-every", "3").expect(0)
@@ -244,9 +232,7 @@ def test_step_of_name(tool, directory, name):
 # ---- other commands on what is in a run ----
 
 def test_bases_are_found_inside(tool, directory):
-    made = checkpoints(os.path.join(directory, "made"), 5)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, checkpoints, 5)
     for step, path in made.items():
         folder = os.path.join(run, str(step))
         tool.run("verify", folder).expect(0)
@@ -264,9 +250,7 @@ def test_bases_are_found_inside(tool, directory):
 
 
 def test_folder_of_a_step_with_one_archive(tool, directory):
-    made = snapshots(os.path.join(directory, "made"), 3)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, snapshots, 3)
     folder = os.path.join(run, "30")
     archive, = (os.path.join(folder, name) for name in os.listdir(folder))
     tensor = json.loads(tool.run("ls", "--json", archive).expect(0).stdout)[0]["name"]
@@ -281,9 +265,7 @@ def test_folder_of_a_step_with_one_archive(tool, directory):
 
 def test_outside_a_run(tool, directory):
     """A step that is taken out of a run needs --base-dir; the message does not speak of the file itself."""
-    made = checkpoints(os.path.join(directory, "made"), 2)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, checkpoints, 2)
     alone = shutil.copytree(os.path.join(run, "200"), os.path.join(directory, "alone"))
     result = tool.run("restore", alone, "-o", os.path.join(directory, "back")).expect(1, "wants the base")
     check("needs that base itself" not in result.stderr, result.stderr)
@@ -292,9 +274,7 @@ def test_outside_a_run(tool, directory):
 
 
 def test_get(tool, directory):
-    made = checkpoints(os.path.join(directory, "made"), 3)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, checkpoints, 3)
     whole = tool.run("get", os.path.join(made[300], "model.safetensors"), "layer.0").expect(0).output
     tool.run("run", "get", run, "300", "layer.0").expect(2, "several files", "layer.0")
     check(tool.run("run", "get", run, "300", "model.safetensors:layer.0").expect(0).output == whole, "FILE:NAME")
@@ -307,9 +287,7 @@ def test_get(tool, directory):
 
 def test_get_beside_damage(tool, directory):
     """A file that is named is read, whatever has become of another one."""
-    made = checkpoints(os.path.join(directory, "made"), 2)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, checkpoints, 2)
     whole = tool.run("run", "get", run, "200", "model.safetensors:layer.0").expect(0).output
     damaged = os.path.join(run, "200", "global_step200", "state.safetensors.lmc")
     write(damaged, read(damaged)[:-200])
@@ -320,9 +298,7 @@ def test_get_beside_damage(tool, directory):
 
 
 def test_diff(tool, directory):
-    made = snapshots(os.path.join(directory, "made"), 2)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, snapshots, 2)
     tool.run("run", "add", run, made[20], "--step", "30").expect(0)
     told = tool.run("run", "diff", run, "10", "20")
     check(told.status == 1 and "~ embed: content" in told.stdout, told.stdout)
@@ -363,9 +339,7 @@ def test_directory_that_is_no_run(tool, directory, name):
 
 def test_restored_onto_the_run(tool, directory):
     """Nothing in a run is replaced, least of all a base."""
-    made = checkpoints(os.path.join(directory, "made"), 3)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, checkpoints, 3)
     before = tree_of(run)
     for out in (run, os.path.join(run, "100"), os.path.join(run, "777"), os.path.join(run, "300", "x")):
         tool.run("run", "restore", run, "300", "-o", out, "-f").expect(2, out, "in the run")
@@ -452,9 +426,7 @@ def test_list_follows_the_folders(tool, directory):
 
 def test_list_of_another_program(tool, directory):
     """Entries that are not laid out as LMC does it."""
-    made = checkpoints(os.path.join(directory, "made"), 3)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, checkpoints, 3)
     path = os.path.join(run, "run.json")
     before = listed(tool, run)
     told = json.loads(read(path))
@@ -468,9 +440,7 @@ def test_list_of_another_program(tool, directory):
 
 def test_list_that_is_wrong(tool, directory):
     """An old run.json, or one that was edited: bases are found by their content, and no step loses its own."""
-    made = checkpoints(os.path.join(directory, "made"), 5)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, checkpoints, 5)
     path = os.path.join(run, "run.json")
     content = read(path)
     for sound, wrong in ((b'"base":300', b'"base":100'), (b'"base":200', b'"base":null'),
@@ -489,9 +459,7 @@ def test_list_that_is_wrong(tool, directory):
 
 
 def test_missing_base_is_told(tool, directory):
-    made = snapshots(os.path.join(directory, "made"), 3)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, snapshots, 3)
     shutil.rmtree(os.path.join(run, "20"))
     entries = listed(tool, run)
     check(entries[30]["base"] == 20 and entries[30]["chain"] is None, str(entries[30]))
@@ -503,13 +471,9 @@ def test_missing_base_is_told(tool, directory):
 
 
 def test_verify_names_damage(tool, directory):
-    made = snapshots(os.path.join(directory, "made"), 3)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, snapshots, 3)
     path = os.path.join(run, "20", "step20.safetensors.lmc")
-    content = bytearray(read(path))
-    content[-200] ^= 1
-    write(path, bytes(content))
+    flip(path, -200)
     told = tool.run("run", "verify", run, "-v")
     check(told.status == 1 and "step20.safetensors.lmc" in told.stderr, told.stderr)
     check("step 10: verified" in told.stdout and "step 20" not in told.stdout, told.stdout)
@@ -518,9 +482,7 @@ def test_verify_names_damage(tool, directory):
 
 @pytest.mark.parametrize("name", ["model.safetensors.lmc", "trainer_state.json"])
 def test_verify_misses_a_file(tool, directory, name):
-    made = checkpoints(os.path.join(directory, "made"), 2)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, checkpoints, 2)
     os.unlink(os.path.join(run, "200", name))
     told = tool.run("run", "verify", run, "-v")
     check(told.status == 1 and "run/200: has 3 files" in told.stderr, told.stderr)
@@ -550,9 +512,7 @@ def test_damaged_newest_step(tool, directory):
 
 
 def test_folder_that_is_no_step(tool, directory):
-    made = snapshots(os.path.join(directory, "made"), 2)
-    run = place(directory)
-    tool.run("run", "add", run, *made.values()).expect(0)
+    run, made = added(tool, directory, snapshots, 2)
     os.mkdir(os.path.join(run, "15"))
     tool.run("run", "verify", run).expect(1, os.path.join(run, "15"))
     tool.run("run", "drop", run, "15").expect(0)

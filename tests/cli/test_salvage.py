@@ -1,5 +1,4 @@
 """restore --salvage: of a damaged archive, exactly the tensors that verify; verify names the others."""
-import json
 import os
 import random
 import re

@@ -8,14 +8,10 @@ import subprocess
 import pytest
 
 from faults import NAMED, STOP, Faults, resume
-from folders import SHARDS, FolderJob
-from support import check, check_only, read, write
+from folders import SHARDS, FolderJob, partial
+from support import check, check_only, read, remove_all, write
 from trees import Untouched, check_archived, shard, small_tree
 from users import NOBODY
-
-
-def partial(output):
-    return os.path.join(os.path.dirname(output), ".%s.lmc-st-partial" % os.path.basename(output))
 
 
 def victim(directory):
@@ -149,9 +145,7 @@ def after_the_work(faults, source, *options):
 
 def prepare(directory, with_output=True):
     """A source, an older output, a directory that nobody has given to be removed."""
-    for name in os.listdir(directory):
-        full = os.path.join(directory, name)
-        os.unlink(full) if os.path.islink(full) else shutil.rmtree(full)
+    remove_all(directory)
     source = small_tree(os.path.join(directory, "m"))
     if with_output:
         os.mkdir(source + ".lmc")

@@ -52,15 +52,6 @@ def test_options_anywhere(tool, directory):
     check_only(directory, "m.safetensors")
 
 
-def test_default_names(tool, directory):
-    path = in_directory(directory, small_model())
-    tool.run("convert", path).expect(0)
-    os.unlink(path)
-    tool.run("restore", path + ".lmc").expect(0)
-    check(read(path) == small_model(), "the bytes differ")
-    check_only(directory, "m.safetensors", "m.safetensors.lmc")
-
-
 NO_ARCHIVE = "is not an archive: its header was checked; its content has no checksums"
 
 
@@ -101,23 +92,6 @@ def test_verify_goes_on(tool, directory):
     told = tool.run("verify", "-v", path + ".lmc", path)
     check(told.status == 0 and told.stderr.count("\n") == 2 and "verified" in told.stderr, "-v: " + told.stderr)
     check(told.stderr.endswith("8 tensors, content without checksums\n"), "-v: " + told.stderr)
-
-
-def test_silent_without_terminal(tool, directory):
-    path = in_directory(directory, small_model())
-    for arguments in (["convert", path], ["verify", path + ".lmc"], ["restore", path + ".lmc", "-f"]):
-        result = tool.run(*arguments).expect(0)
-        check(result.stdout == "" and result.stderr == "", "output of %s" % arguments)
-    told = tool.run("convert", path, "-f", "-v")
-    check(told.status == 0 and "ratio 0." in told.stderr, "-v: " + told.stderr)
-
-
-def test_full_standard_output(tool, directory):
-    path = in_directory(directory, small_model())
-    with open("/dev/full", "wb") as full:
-        import subprocess
-        process = subprocess.run([tool.path, "ls", path], stdout=full, stderr=subprocess.PIPE, check=False)
-    check(process.returncode == 3, "exit %d" % process.returncode)
 
 
 def test_hostile_names_in_messages(tool, directory):

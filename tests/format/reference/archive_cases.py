@@ -307,6 +307,15 @@ def aliases():
     yield bad("a list without bit 1", five(features=0))
     for count in (0, 1, 3, 2**29, 2**32 - 1):
         yield bad(f"alias_count {count}", five(alias_count=count))
+    pairs = struct.pack("<IIIII", 2, 2, 0, 3, 1)
+    for what, data in (("half a count", b"\2\0"), ("half a pair", pairs[:-4]), ("a byte less", pairs[:-1]),
+                       ("a byte more", pairs + b"\0"), ("a count that wraps", struct.pack("<I", 2**29 + 2) + pairs[4:]),
+                       ("an alias with two owners", struct.pack("<IIIIIII", 3, 2, 0, 3, 0, 3, 1))):
+        yield bad(f"list of aliases: {what}", five(alias_list=data))
+    for what, i, frame in (("an alias has a byte", 2, b"x"), ("an owner has no frame", 0, b"")):
+        other = five()
+        other.frames[i] = frame
+        yield bad(what, other)
     missing = five([])
     missing.frames[2] = b""
     yield bad("no frame, no alias", missing)

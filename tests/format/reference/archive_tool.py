@@ -56,24 +56,36 @@ class Directory:
 
 def verdicts(tool, path, base=None):
     """What the reference reader and lmc-st restore, None for a refusal, and their reasons."""
-    found = []
-    reasons = []
     try:
         archive = lmc_archive.read(path)
-        found.append(lmc_archive.restore(archive, in_directories([], base, path), path))
-        reasons.append("accepts it")
+        found, reasons = [lmc_archive.restore(archive, in_directories([], base, path), path)], ["accepts it"]
     except LmcError as error:
-        found.append(None)
-        reasons.append(f"{type(error).__name__}: {error}")
+        found, reasons = [None], [f"{type(error).__name__}: {error}"]
     options = [] if base is None else ["--base", base]
     done = tool.run("cat", path, *options)
     found.append(done.stdout if done.returncode == 0 else None)
     reasons.append(f"{done.returncode} {done.stderr.decode(errors='replace')}")
     checked = tool.run("verify", path, *options)
-    if (checked.returncode == 0) != (done.returncode == 0) or done.returncode not in (0, 1):
-        reasons[1] += f", but verify: {checked.returncode} {checked.stderr.decode(errors='replace')}"
+    told = checked.stderr.decode(errors="replace")
+    if checked.returncode != done.returncode or done.returncode not in (0, 1):
+        reasons[1] += f", but verify: {checked.returncode} {told}"
         found[1] = "no verdict"
+    elif reasons[0].startswith("Unsupported") != ("newer version" in told or "by this version" in told):
+        reasons[1] += f", beside {reasons[0]}"
+        found[1] = "another reason"
     return found, reasons
+
+
+def opens_alike(tool, path):
+    """Both readers open the archive, or neither does: no base is needed for that, nor are frames."""
+    try:
+        lmc_archive.opened(lmc_archive.read(path))
+        reason = None
+    except LmcError as error:
+        reason = f"{type(error).__name__}: {error}"
+    done = tool.run("info", path)
+    if (reason is None) != (done.returncode == 0):
+        return f"opening: the reference reader: {reason}; lmc-st info: {done.returncode} {done.stderr.decode()}"
 
 
 def judged(tool, path, original, base=None):
@@ -82,3 +94,13 @@ def judged(tool, path, original, base=None):
     readers = zip(("the reference reader", "lmc-st"), found, reasons)
     wrong = [f"{reader}: {reason}" for reader, restored, reason in readers if restored != original]
     return "; ".join(wrong) or None
+
+
+def forged(tool, archive, original, files=(), name="case.lmc"):
+    """What is wrong with the verdicts on an archive that was put together, beside its base."""
+    directory = Directory(tool, "forged")
+    path = directory.write(name, archive)
+    wrong = opens_alike(tool, path)
+    for file, data in dict(files).items():
+        directory.write(file, data)
+    return wrong or judged(tool, path, original)

@@ -1,4 +1,4 @@
-"""document.py - the worked frames of docs/format.md, section 11, as bytes.
+"""document.py - the worked frames of docs/format.md, section 11, as bytes; listings of other documents.
 
 A listing is a block between ``` lines: optionally an offset, then bytes in hexadecimal, one or two blanks
 between them; `(N times)` repeats the byte before it. Three blanks, or anything else, begin a comment.
@@ -86,3 +86,15 @@ def worked_frames(text):
     if len(listings) != len(CONTENTS):
         raise ValueError(f"{len(listings)} listings, {len(CONTENTS)} contents")
     return [(listing_bytes(listing), content(), base()) for listing, (content, base) in zip(listings, CONTENTS)]
+
+
+def numbered_bytes(section, begin=0):
+    """The first listing whose lines are an offset in hexadecimal and bytes."""
+    listing = re.search(r"^```\n(.*?)^```$", section, re.M | re.S).group(1)
+    data = b""
+    for line in listing.splitlines():
+        offset, _, line_bytes = line.partition(" ")
+        if int(offset, 16) != begin + len(data):
+            raise ValueError(f"this line is at {begin + len(data):x}: {line}")
+        data += bytes.fromhex(line_bytes)
+    return data

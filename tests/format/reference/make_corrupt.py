@@ -71,6 +71,10 @@ def heads():
         add("UNSUPPORTED", f"head_mode_{mode}", f"frame mode {mode}", letters(mode=mode))
     for status, name, rule, fields in both[:3]:
         add(status, "head_short_" + name, rule, short_frame(b"abc", **fields))
+    less = "element_nbytes is less than the dtype's unit"
+    add("CORRUPT", "head_coded_element_nbytes_1_bf16", less,
+        coded_frame(RAW_BF16, [PLANES + b"\1\1xx"], b"x" * 100, BF16, element_nbytes=1))
+    add("CORRUPT", "head_stored_element_nbytes_1_bf16", less, stored_frame(CONTENT, BF16, element_nbytes=1))
     add("CORRUPT", "head_coded_plan_nbytes_0", "a coded frame without a plan", letters(b"", stored_block))
     long_plan = LETTERS_PLAN + bytes(4097 - len(LETTERS_PLAN))
     add("CORRUPT", "head_coded_plan_nbytes_4097", "a plan of more than 4096 bytes", letters(long_plan))

@@ -12,27 +12,16 @@ import pytest
 
 import archive_base_cases
 import archive_cases
+import document
 import lmc_archive
 from archive_files import files
+from archive_tool import forged
 from lmc_archive_base import in_directories
 from lmc_reference import LmcError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 EXAMPLE_CONTENT = b'8\0\0\0\0\0\0\0{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}   abcd'
-
-
-def example(text):
-    """The bytes of section 6."""
-    section = re.search(r"^## 7\. Example$(.*)", text, re.M | re.S).group(1)
-    listing = re.search(r"^```\n(.*?)^```$", section, re.M | re.S).group(1)
-    data = bytearray()
-    for line in listing.splitlines():
-        offset, _, line_bytes = line.partition(" ")
-        if int(offset, 16) != len(data):
-            raise ValueError(f"this line is at {len(data):x}: {line}")
-        data += bytes.fromhex(line_bytes)
-    return bytes(data)
 
 
 def restores(archive, original):
@@ -54,23 +43,6 @@ def converted(tool, seed, name, level):
     table = lmc_archive.opened(archive).table
     wrong = restores(archive, original) or (None if tool.verdict(archive) == 0 else f"verify refuses {name}")
     return wrong, {("method", table.method), ("aliases", bool(table.owners))}
-
-
-def forged(tool, archive, original):
-    """Both verdicts, and what both restore, are right."""
-    try:
-        restored, reason = lmc_archive.restore(archive), None
-    except LmcError as error:
-        restored, reason = None, f"{type(error).__name__}: {error}"
-    done = tool.run("verify", tool.file("case.lmc", archive))
-    wrong = []
-    if restored != original:
-        wrong.append(f"the reference reader: {reason or 'accepts it'}")
-    if done.returncode != (1 if original is None else 0):
-        wrong.append(f"lmc-st verify: {done.returncode} {done.stderr.decode(errors='replace')}")
-    if original is not None and tool.run("cat", os.path.join(tool.directory, "case.lmc")).stdout != original:
-        wrong.append("lmc-st cat gives something else")
-    return "; ".join(wrong) or None
 
 
 def refused_by_both(tool, archives):
@@ -107,7 +79,7 @@ def cut(archive):
 # ---- tests: what is wrong is None ----
 
 with open(os.path.join(ROOT, "docs", "archive.md"), encoding="utf-8") as _file:
-    EXAMPLE = example(_file.read())
+    EXAMPLE = document.numbered_bytes(re.search(r"^## 7\. Example$(.*)", _file.read(), re.M | re.S).group(1))
 NAMES = [name for name, _ in files(random.Random(0))]
 LEVELS = ("default", "fast", "max")
 

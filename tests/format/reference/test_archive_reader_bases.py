@@ -12,10 +12,9 @@ import pytest
 import archive_base_cases
 import lmc_archive
 from archive_files import noise, of, tensor, weights
-from archive_tool import Directory, judged
+from archive_tool import Directory, forged, judged
 from lmc_archive_base import FILE, SELF
 from lmc_delta import rounded_to_bf16
-from lmc_reference import LmcError
 
 ARCHIVE_NAME = archive_base_cases.OWN_NAME + ".lmc"
 NAMES = [f"s{i}.safetensors" for i in range(4)]
@@ -146,30 +145,6 @@ def other_content(file):
     return file[:start] + bytes(byte ^ 1 for byte in file[start:])
 
 
-# Forged ones
-
-
-def opens_alike(tool, path):
-    """Both readers open the archive, or neither does: no base is needed for that."""
-    try:
-        lmc_archive.opened(lmc_archive.read(path))
-        reason = None
-    except LmcError as error:
-        reason = f"{type(error).__name__}: {error}"
-    done = tool.run("info", path)
-    if (reason is None) != (done.returncode == 0):
-        return f"opening: the reference reader: {reason}; lmc-st info: {done.returncode} {done.stderr.decode()}"
-
-
-def forged(tool, archive, original, files):
-    folder = Folder(tool, "forged")
-    path = folder.write(ARCHIVE_NAME, archive)
-    wrong = opens_alike(tool, path)
-    for name, data in files.items():
-        folder.write(name, data)
-    return wrong or judged(tool, path, original)
-
-
 # Tests: what is wrong is None
 
 CHAINS = [what for what, _ in chains(random.Random(0))]
@@ -191,4 +166,4 @@ def test_places_and_forms(tool, seed):
 @pytest.mark.parametrize("archive, original, files",
                          [pytest.param(*case[1:], id=case[0]) for case in archive_base_cases.cases()])
 def test_forged_archive_with_a_base(tool, archive, original, files):
-    assert forged(tool, archive, original, files) is None
+    assert forged(tool, archive, original, files, ARCHIVE_NAME) is None

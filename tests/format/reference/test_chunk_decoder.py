@@ -8,8 +8,6 @@ import mmap
 import os
 import random
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -17,6 +15,7 @@ import document
 import expectations
 import h5_assemble
 import lmc_h5_chunk
+from expectations import read, reproduced
 from lmc_reference import LmcError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,11 +33,6 @@ MAGIC = 0x31434D4C
 BIG_ENDIAN, SHUFFLED, COLUMNS = 0x100, 0x200, 0x800
 ROWS = 16  # added to a level
 DTYPES = {1: (0, 7), 2: (11, 13, 14), 4: (15, 16, 17), 8: (19, 20, 21)}
-
-
-def read(*path):
-    with open(os.path.join(*path), "rb") as file:
-        return file.read()
 
 
 class Library:
@@ -226,21 +220,6 @@ def forged_chunks(library, seed, count):
             return f"forged chunk {i}: {wrong}"
 
 
-def reproduced(directory):
-    """What make_h5_chunks.py writes is what is stored."""
-    made = subprocess.run([sys.executable, os.path.join(HERE, "make_h5_chunks.py"), directory], capture_output=True)
-    if made.returncode != 0:
-        return made.stderr.decode()
-    written = [os.path.relpath(os.path.join(folder, name), directory)
-               for folder, _, files in os.walk(directory) for name in files]
-    stored = [name for name in os.listdir(VECTORS) if name.startswith("handmade_")]
-    stored.append(os.path.join("corrupt", "EXPECT.tsv"))
-    if set(stored) != set(written):
-        return f"files: {sorted(set(stored) ^ set(written))}"
-    differing = [name for name in stored if read(VECTORS, name) != read(directory, name)]
-    return f"contents: {differing}" if differing else None
-
-
 # ---- tests: what is wrong is None ----
 
 with open(os.path.join(ROOT, "docs", "hdf5-filter.md"), encoding="utf-8") as _file:
@@ -268,7 +247,7 @@ def test_corrupt_chunk(library, expected):
 
 
 def test_make_h5_chunks(directory):
-    assert reproduced(directory) is None
+    assert reproduced("make_h5_chunks.py", directory, VECTORS) is None
 
 
 def test_random_chunks(library, seed, count):

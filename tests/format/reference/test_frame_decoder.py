@@ -2,7 +2,6 @@
 import functools
 import os
 import subprocess
-import sys
 import tempfile
 
 import pytest
@@ -11,16 +10,12 @@ import document
 import expectations
 import format_coverage
 import lmc_reference
+from expectations import read, reproduced
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 VECTORS = os.path.join(ROOT, "tests", "format", "vectors")
 CORRUPT = expectations.read_table(os.path.join(VECTORS, "corrupt", "EXPECT.tsv"))
-
-
-def read(*path):
-    with open(os.path.join(*path), "rb") as file:
-        return file.read()
 
 
 def names(directory, suffix):
@@ -62,25 +57,6 @@ def refused(frame, base, status):
         return f"expected {status}, but it decodes"
 
 
-def same(what, left, right):
-    left, right = set(left), set(right)
-    if left != right:
-        return f"{what}: {sorted(left ^ right)}"
-
-
-def reproduced(directory):
-    """What make_corrupt.py writes is what is stored."""
-    made = subprocess.run([sys.executable, os.path.join(HERE, "make_corrupt.py"), directory], capture_output=True)
-    if made.returncode != 0:
-        return made.stderr.decode()
-    stored = [os.path.join("corrupt", "EXPECT.tsv")]
-    stored += [name for name in os.listdir(VECTORS) if name.startswith("handmade_")]
-    written = [os.path.relpath(os.path.join(folder, name), directory)
-               for folder, _, files in os.walk(directory) for name in files]
-    differing = [name for name in stored if name in written and read(VECTORS, name) != read(directory, name)]
-    return same("files", stored, written) or same("contents", differing, [])
-
-
 # ---- tests: what is wrong is None -------------------------------------------------------------------
 
 WORKED = document.worked_frames(read(ROOT, "docs", "format.md").decode())
@@ -92,7 +68,7 @@ def test_worked_frame(frame, content, base):
 
 
 def test_vectors_have_twins():
-    assert same("without a twin", names(VECTORS, ".lmc"), names(VECTORS, ".bin")) is None
+    assert names(VECTORS, ".lmc") == names(VECTORS, ".bin")
 
 
 @pytest.mark.parametrize("name", names(VECTORS, ".lmc"))
@@ -112,7 +88,7 @@ def test_corrupt(expected):
 
 
 def test_make_corrupt(directory):
-    assert reproduced(directory) is None
+    assert reproduced("make_corrupt.py", directory, VECTORS) is None
 
 
 def make_random_frames(build, directory, seed, count):

@@ -144,7 +144,26 @@ class Command:
                 column = b"".join(content[at + width:at + 3 * width] for at in range(0, len(content), row))
                 check(self.run("get", path, f"{name}[:, 1:3]") == column, f"{name}[:, 1:3]: other bytes")
 
+    def check_folder(self, folder, *options):
+        """It comes back, as FOLDER.back. Returns the tree of its archives."""
+        before = tree(folder)
+        self.run("convert", folder, *options)
+        self.run("verify", folder + ".lmc")
+        self.run("restore", folder + ".lmc", "-o", folder + ".back")
+        check_equal_trees(before, tree(folder + ".back"))
+        return tree(folder + ".lmc")
+
     # ---- with a base ----
+
+    def check_folder_base(self, base, folder, most=1.0):
+        """It comes back, as FOLDER.back, and takes less than this share of what it takes without a base."""
+        before = tree(folder)
+        self.run("convert", folder, "-o", folder + ".alone")
+        self.run("convert", folder, "--base", base)
+        alone, with_base = (sum(map(len, tree(folder + end).values())) for end in (".alone", ".lmc"))
+        check(with_base < most * alone, f"{with_base} bytes, without a base {alone}")
+        self.run("restore", folder + ".lmc", "--base", base, "-o", folder + ".back")
+        check_equal_trees(before, tree(folder + ".back"))
 
     def check_base(self, base, path, *, smaller=True):
         """`path` as a difference from `base`, which is plain first and then an archive. Returns its archive."""

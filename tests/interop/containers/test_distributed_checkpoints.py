@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from command import check, check_equal_trees, read, tree, write
+from command import check, read, tree, write
 from distributed_writer import state_of
 from torch_objects import same, torch
 
@@ -70,27 +70,15 @@ def test_files_of_a_rank(tool, run, rank):
 
 def test_folder(tool, run):
     folder = os.path.join(run, "step10")
-    before = tree(folder)
-    tool.run("convert", folder)
-    written = tree(folder + ".lmc")
+    written = tool.check_folder(folder)
     check(sorted(written) == [".metadata", "__0_0.distcp.lmc", "__1_0.distcp.lmc"], sorted(written))
-    tool.run("verify", folder + ".lmc")
-    os.rename(folder, folder + ".away")
-    tool.run("restore", folder + ".lmc")
-    check_equal_trees(before, tree(folder))
-    check_loads(folder, 10)
+    check_loads(folder + ".back", 10)
 
 
 def test_folder_with_a_base(tool, run):
     first, second = (os.path.join(run, step) for step in ("step10", "step20"))
-    before = tree(second)
-    tool.run("convert", second, "-o", second + ".alone")
     tool.run("convert", first)
-    tool.run("convert", second, "--base", first + ".lmc")
-    alone, with_base = (sum(map(len, tree(second + end).values())) for end in (".alone", ".lmc"))
-    check(with_base < 0.9 * alone, f"{with_base} bytes, without a base {alone}")
-    tool.run("restore", second + ".lmc", "--base", first + ".lmc", "-o", second + ".back")
-    check_equal_trees(before, tree(second + ".back"))
+    tool.check_folder_base(first + ".lmc", second, 0.9)
     check_loads(second + ".back", 20)
 
 

@@ -6,7 +6,7 @@ import gguf
 import numpy
 import pytest
 
-from command import Tensor, check, read
+from command import Tensor, check, read, write
 
 QUANTS = gguf.GGMLQuantizationType
 
@@ -48,11 +48,15 @@ def make(path, seed=1, arrays=True):
     add("double", random.normal(0, 1, (10, 4)), "F64", [10, 4])
     for kind in ("i1", "i2", "i4", "i8"):
         add("int" + kind, numpy.arange(100, dtype=kind), "I" + str(8 * int(kind[1])), [100])
+    finish(writer)
+    return expected
+
+
+def finish(writer):
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return expected
 
 
 def contents(path):
@@ -78,10 +82,7 @@ def test_alignment(tool, directory):
     values = {f"t{i}": random.normal(0, 1, (i + 1, 33)).astype("f4") for i in range(5)}
     for name, array in values.items():
         writer.add_tensor(name, array)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     tool.check_file(path, {name: Tensor("F32", list(array.shape), array.tobytes()) for name, array in values.items()})
 
 
@@ -91,8 +92,7 @@ def test_base_of_models(tool, directory):
     make(second, 1)
     content = bytearray(read(second))
     content[-500] ^= 1
-    with open(second, "wb") as file:
-        file.write(content)
+    write(second, content)
     tool.check_base(first, second)
 
 
@@ -102,7 +102,6 @@ def test_cut_models(tool, directory):
     make(path)
     whole = read(path)
     for length in (4, 23, 24, 100, 5000, len(whole) // 2, len(whole) - 1):
-        with open(path, "wb") as file:
-            file.write(whole[:length])
+        write(path, whole[:length])
         tool.run("convert", path, status=1)
     check(os.listdir(directory) == ["model.gguf"], "something is left")

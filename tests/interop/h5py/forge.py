@@ -58,33 +58,6 @@ def coded_frame(plan, blocks, content_nbytes, **fields):
     return sealed(head + plan, b"".join(data for data, _ in blocks), index)
 
 
-class Coded:
-    """A coded frame of LMC's in its parts; `changed` puts it together again with other fields and a valid check."""
-
-    def __init__(self, frame):
-        self.head = frame[:HEAD_NBYTES]
-        assert self.head[:4] == MAGIC and self.field("mode") == CODED
-        plan_end = HEAD_NBYTES + self.field("plan_nbytes")
-        block_nbytes = self.field("element_nbytes") << self.field("block_log2")
-        self.block_count = -(-self.field("content_nbytes") // block_nbytes)
-        tail_start = len(frame) - 12 * self.block_count - 8
-        self.plan = frame[HEAD_NBYTES:plan_end]
-        self.blocks = frame[plan_end:tail_start]
-        self.index = frame[tail_start:-8]
-
-    def field(self, name):
-        offset, nbytes = HEAD[name]
-        return int.from_bytes(self.head[offset:offset + nbytes], "little")
-
-    def changed(self, plan=None, blocks=None, index=None, **fields):
-        head = bytearray(self.head)
-        for name, value in fields.items():
-            offset, nbytes = HEAD[name]
-            head[offset:offset + nbytes] = uint(value, nbytes)
-        return sealed(bytes(head) + (self.plan if plan is None else plan), self.blocks if blocks is None else blocks,
-                      self.index if index is None else index)
-
-
 def regrouped(layout, swap, width, frames, sizes=None, version=1, reserved=0, row_count=None):
     """A regrouped chunk; sizes: what its head says of all frames but the last; row_count: of the number of rows."""
     if sizes is None:

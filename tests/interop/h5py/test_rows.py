@@ -11,7 +11,6 @@ from bed import FILTER_ID, h5py, memory_file
 from library import encode_chunk, last_error, lmc_values
 
 ROWS = 3  # layout
-SHORT_ROW = 6  # bytes of it are few enough for a short frame
 SNAPSHOTS = 8
 WIDTH = 3000
 
@@ -176,36 +175,3 @@ def test_damaged_chunks():
             damaged = chunk[:place] + bytes([chunk[place] ^ 0x10]) + chunk[place + 1:]
             assert fault_with(dataset, damaged, values) in (None, "the same"), place
             assert fault_with(dataset, chunk[:max(place, 1)], values) is None, place
-
-
-def test_rows_that_are_exchanged():
-    """Each row is whole, and has the base that it wants nowhere."""
-    with memory_file(rdcc_nbytes=0) as file:
-        dataset, values, chunk = opened(file)
-        parts = forge.Regrouped(chunk)
-        for a, b in ((1, 2), (2, 7), (6, 7)):
-            frames = list(parts.frames)
-            frames[a], frames[b] = frames[b], frames[a]
-            assert fault_with(dataset, parts.changed(frames=frames), values) is None
-            assert "coded against another" in last_error()
-        frames = list(parts.frames)
-        frames[0] = frames[1]
-        assert fault_with(dataset, parts.changed(frames=frames), values) is None
-        assert "asks for a base" in last_error()
-        frames = [forge.stored_frame(values[0].tobytes(), element_nbytes=4, dtype=17)] + parts.frames[1:]
-        assert fault_with(dataset, parts.changed(frames=frames), values) == "the same"
-
-
-def test_forged_rows():
-    with memory_file(rdcc_nbytes=0) as file:
-        values = numpy.zeros((4, SHORT_ROW), "u1") + numpy.arange(4, dtype="u1")[:, None]
-        dataset = create(file, values, chunk_rows=4)
-        append(dataset, values)
-        file.flush()
-        rows = [forge.short_frame(row.tobytes()) for row in values]
-        assert fault_with(dataset, forge.regrouped(ROWS, 0, 0, rows), values) == "the same"
-        longer, empty = forge.short_frame(b"1234567"), forge.short_frame(b"")
-        for frames in (rows[:3], rows[:3] + [longer], [empty] * 4, rows + rows[:1]):
-            assert fault_with(dataset, forge.regrouped(ROWS, 0, 0, frames), values) is None
-        for count in (0, 1, 3, 5, 65536, 65537, 2**31, 2**32 - 1):
-            assert fault_with(dataset, forge.regrouped(ROWS, 0, 0, rows, row_count=count), values) is None, count
