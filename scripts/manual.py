@@ -23,7 +23,7 @@ def roff(text):
     text = text.replace("-", "\\-")
     text = re.sub(r'"([^"]*)"', r"\\(lq\1\\(rq", text[0].upper() + text[1:])
     text = text[0] + re.sub(r"\b(?!SHA\b)([A-Z]+)\b", r"\\fI\1\\fP", text[1:])
-    lines = textwrap.wrap(text if text.endswith("...") else text + ".", 80, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(text + "." * (not text.endswith("...")), 80, break_long_words=False, break_on_hyphens=False)
     return "".join("\\&" * line.startswith((".", "'")) + line + "\n" for line in lines)
 
 
