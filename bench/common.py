@@ -71,6 +71,50 @@ def run(build, command):
     return float(seconds), float(cpu), int(peak)
 
 
+def fastest(build, commands, rounds, before=lambda name: None):
+    """name -> least seconds, least CPU seconds, highest peak of all rounds. commands: name -> a command, or a function
+    that returns these three; before(name) precedes each."""
+    best = {}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            before(name)
+            seconds, cpu, peak = command() if callable(command) else run(build, command)
+            old = best.get(name, (seconds, cpu, peak))
+            best[name] = min(seconds, old[0]), min(cpu, old[1]), max(peak, old[2])
+    return best
+
+
+def remove(*paths):
+    """Removes those of the files that are there; None: none."""
+    for path in paths:
+        if path and os.path.exists(path):
+            os.unlink(path)
+
+
+def nbytes_of(path):
+    """Bytes of a file, or of all files of a folder."""
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    return sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(path) for name in names)
+
+
+def check_same(path, restored):
+    """Ends the program if files or folders differ."""
+    if subprocess.run(["diff", "-r", path, restored], stdout=subprocess.DEVNULL, check=False).returncode != 0:
+        raise SystemExit(f"{path}: what was restored differs")
+
+
+def archive_nbytes(tool, path, *options, base=None):
+    """Bytes of what lmc-st makes of a file or folder, which was restored and compared."""
+    based = ["--base", base] if base else []
+    with tempfile.TemporaryDirectory(prefix="lmc-bench-") as folder:
+        archive, back = os.path.join(folder, "archive"), os.path.join(folder, "back")
+        subprocess.run([tool, "convert", path, "-o", archive, "-q", *based, *options], check=True)
+        subprocess.run([tool, "restore", archive, "-o", back, "-q", *based], check=True)
+        check_same(path, back)
+        return nbytes_of(archive)
+
+
 # ---- models --------------------------------------------------------------------------------------
 
 def make_model(build, path, nbytes, count, *options):
@@ -79,12 +123,12 @@ def make_model(build, path, nbytes, count, *options):
 
 
 def read_tensors(path):
-    """Yields name, dtype, shape, content of a safetensors file."""
+    """Yields name, dtype, shape, content of a safetensors file, in the order of the data."""
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         data = file.read()
     header.pop("__metadata__", None)
-    for name, entry in header.items():
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         begin, end = entry["data_offsets"]
         yield name, entry["dtype"], entry["shape"], data[begin:end]
 

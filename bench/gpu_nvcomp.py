@@ -3,8 +3,7 @@
     python3 bench/gpu_nvcomp.py [--mib 1024] [--repeats 10]
 
 It needs torch with CUDA and the package nvidia-nvcomp-cu12 or nvidia-nvcomp-cu13. "high bytes" codes the bytes that
-hold the exponents alone: what LMC codes of bf16. Rates are of content, the best of the repeats. This has not run on
-hardware.
+hold the exponents alone: what LMC codes of bf16. Rates are of content, the best of the repeats.
 """
 
 import argparse

@@ -11,12 +11,11 @@ the last line counts the rows where lmc default is the smallest.
 import bz2
 import collections
 import heapq
-import json
 import os
-import struct
 import subprocess
 import sys
-import tempfile
+
+from common import archive_nbytes, read_tensors
 
 try:
     import zipnn
@@ -31,19 +30,15 @@ BLOCK = 65536
 TABLE_NBYTES = 128
 
 
-def byte_groups(data):
+def tensors_of(path, data):
+    """dtype and content of each tensor, in the order of the file; first without a dtype what is before them."""
+    tensors = [(dtype, content) for _, dtype, _, content in read_tensors(path)]
+    return [(None, data[:len(data) - sum(len(content) for _, content in tensors)]), *tensors]
+
+
+def byte_groups(tensors):
     """The file's header, and its tensors' bytes in groups of equal significance, as a list of byte strings."""
-    (length,) = struct.unpack("<Q", data[:8])
-    start = 8 + length
-    groups = [data[:start]]
-    header = json.loads(data[8:start])
-    header.pop("__metadata__", None)
-    for entry in sorted(header.values(), key=lambda e: e["data_offsets"]):
-        begin, end = entry["data_offsets"]
-        width = WIDTH.get(entry["dtype"], 1)
-        tensor = data[start + begin:start + end]
-        groups.extend(tensor[i::width] for i in range(width))
-    return groups
+    return [content[i::WIDTH.get(dtype, 1)] for dtype, content in tensors for i in range(WIDTH.get(dtype, 1))]
 
 
 def huffman_nbits(block):
@@ -74,36 +69,19 @@ def zstd_nbytes(data):
     return len(subprocess.run(["zstd", "-19", "-q", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def zipnn_nbytes(data):
+def zipnn_nbytes(tensors):
     """Size of the header and of each tensor as zipnn stores it; every tensor is decoded and compared."""
-    (length,) = struct.unpack("<Q", data[:8])
-    start = 8 + length
-    header = json.loads(data[8:start])
-    header.pop("__metadata__", None)
-    total = start
-    for entry in header.values():
-        begin, end = entry["data_offsets"]
-        tensor = data[start + begin:start + end]
+    total = 0
+    for dtype, tensor in tensors:
         stored_nbytes = len(tensor)
-        if entry["dtype"] in ZIPNN_NAMES and tensor:
-            codec = zipnn.ZipNN(input_format="byte", bytearray_dtype=ZIPNN_NAMES[entry["dtype"]])
+        if dtype in ZIPNN_NAMES and tensor:
+            codec = zipnn.ZipNN(input_format="byte", bytearray_dtype=ZIPNN_NAMES[dtype])
             stored = codec.compress(bytearray(tensor))
             if bytes(codec.decompress(stored)) != tensor:
                 sys.exit("ratio.py: zipnn does not give a tensor back")
             stored_nbytes = min(stored_nbytes, len(stored))
         total += stored_nbytes
     return total
-
-
-def lmc_nbytes(lmc_st, path, level, folder):
-    """Size of an archive that restores to the same bytes."""
-    archive, back = os.path.join(folder, "archive"), os.path.join(folder, "back")
-    subprocess.run([lmc_st, "convert", path, "-o", archive, "--level", level, "-f", "-q"], check=True)
-    subprocess.run([lmc_st, "restore", archive, "-o", back, "-f", "-q"], check=True)
-    with open(path, "rb") as original, open(back, "rb") as restored:
-        if original.read() != restored.read():
-            sys.exit(f"ratio.py: {path}: the restored file differs")
-    return os.path.getsize(archive)
 
 
 def main():
@@ -113,21 +91,20 @@ def main():
     columns += ["zipnn"] if zipnn else []
     print(f"{'file':36} {'bytes':>10} " + " ".join(f"{name:>14} " for name in columns))
     won = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for path in sys.argv[2:]:
-            with open(path, "rb") as file:
-                data = file.read()
-            groups = byte_groups(data)
-            grouped = b"".join(groups)
-            sizes = [lmc_nbytes(sys.argv[1], path, level, folder) for level in ("default", "fast")]
-            sizes += [len(bz2.compress(data, 9)), len(bz2.compress(grouped, 9)), zstd_nbytes(data),
-                      zstd_nbytes(grouped), huffman_nbytes(groups)]
-            sizes += [zipnn_nbytes(data)] if zipnn else []
-            least = min(sizes)
-            won += sizes[0] == least
-            cells = (f"{size / len(data):.5f}{'*' if size == least else ' '}" for size in sizes)
-            print(f"{os.path.basename(path):36} {len(data):>10} " + " ".join(f"{cell:>15}" for cell in cells),
-                  flush=True)
+    for path in sys.argv[2:]:
+        with open(path, "rb") as file:
+            data = file.read()
+        tensors = tensors_of(path, data)
+        groups = byte_groups(tensors)
+        grouped = b"".join(groups)
+        sizes = [archive_nbytes(sys.argv[1], path, "--level", level) for level in ("default", "fast")]
+        sizes += [len(bz2.compress(data, 9)), len(bz2.compress(grouped, 9)), zstd_nbytes(data), zstd_nbytes(grouped),
+                  huffman_nbytes(groups)]
+        sizes += [zipnn_nbytes(tensors)] if zipnn else []
+        least = min(sizes)
+        won += sizes[0] == least
+        cells = (f"{size / len(data):.5f}{'*' if size == least else ' '}" for size in sizes)
+        print(f"{os.path.basename(path):36} {len(data):>10} " + " ".join(f"{cell:>15}" for cell in cells), flush=True)
     print(f"lmc default is the smallest of all in {won} of {len(sys.argv) - 2} rows")
 
 

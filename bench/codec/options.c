@@ -34,73 +34,54 @@ int bench_is_wanted(const char *wanted, const char *name)
     return !wanted || strcmp(wanted, name) == 0;
 }
 
-/* Finds `value` in a list that ends with NULL. */
-static int parse_name(const char *value, const char *const *list, const char **name)
-{
-    while (*list && strcmp(value, *list) != 0)
-        list++;
-    *name = *list;
-    return *list ? 0 : -1;
-}
+static const char *const levels[] = {"fast", "default", "max", NULL};
+static const char *const regimes[] = {"cold", "cached", NULL};
+static const char *const profiles[] = {"encode", "decode", "encode-bare", "decode-bare", NULL};
+static const char *const parts[] = {"tensor", "peer", "range", "delta", NULL};
+static const char *const matrices[] = {"quick", "all", NULL};
 
-static int parse_size(const char *value, size_t unit, size_t *nbytes)
-{
-    char *end;
-    *nbytes = strtoull(value, &end, 10) * unit;
-    return *end == 0 && *nbytes != 0 ? 0 : -1;
-}
+#define PLACE(field) offsetof(bench_options, field)
 
-static int parse_names(const char *name, const char *value, bench_options *options)
-{
-    static const char *const matrices[] = {"quick", "all", NULL};
-    static const char *const levels[] = {"fast", "default", "max", NULL};
-    static const char *const regimes[] = {"cold", "cached", NULL};
-    static const char *const profiles[] = {"encode", "decode", "encode-bare", "decode-bare", NULL};
-    static const char *const parts[] = {"tensor", "peer", "range", "delta", NULL};
-    const char *matrix = NULL;
-    if (strcmp(name, "--matrix") == 0) {
-        const int failed = parse_name(value, matrices, &matrix);
-        options->matrix = matrix == matrices[0] ? BENCH_QUICK : BENCH_ALL;
-        return failed;
-    }
-    if (strcmp(name, "--set") == 0)
-        return parse_name(value, bench_set_names, &options->set);
-    if (strcmp(name, "--level") == 0)
-        return parse_name(value, levels, &options->level);
-    if (strcmp(name, "--dtype") == 0)
-        return parse_name(value, bench_kinds, &options->kind);
-    if (strcmp(name, "--regime") == 0)
-        return parse_name(value, regimes, &options->regime);
-    if (strcmp(name, "--profile") == 0)
-        return parse_name(value, profiles, &options->profile);
-    return strcmp(name, "--only") == 0 ? parse_name(value, parts, &options->only) : -1;
-}
+/* A value is one of a list of names, or a number of units. */
+static const struct {
+    const char *name;
+    size_t place; /* of the value in bench_options: a const char *, or a size_t */
+    const char *const *names;
+    size_t unit; /* 0: any text */
+} rows[] = {{"--matrix", PLACE(matrix_name), matrices, 0},
+            {"--set", PLACE(set), bench_set_names, 0},
+            {"--level", PLACE(level), levels, 0},
+            {"--dtype", PLACE(kind), bench_kinds, 0},
+            {"--regime", PLACE(regime), regimes, 0},
+            {"--profile", PLACE(profile), profiles, 0},
+            {"--only", PLACE(only), parts, 0},
+            {"--json", PLACE(json), NULL, 0},
+            {"--mib", PLACE(tensor_nbytes), NULL, BENCH_MIB},
+            {"--kib", PLACE(tensor_nbytes), NULL, BENCH_KIB},
+            {"--max-mib", PLACE(largest_nbytes), NULL, BENCH_MIB},
+            {"--pass-mib", PLACE(pass_nbytes), NULL, BENCH_MIB},
+            {"--peer-mib", PLACE(peer_nbytes), NULL, BENCH_MIB},
+            {"--repeats", PLACE(repeats), NULL, 1}};
 
 static int parse_option(const char *name, const char *value, bench_options *options)
 {
-    size_t number;
-    if (strcmp(name, "--mib") == 0)
-        return parse_size(value, BENCH_MIB, &options->tensor_nbytes);
-    if (strcmp(name, "--kib") == 0)
-        return parse_size(value, BENCH_KIB, &options->tensor_nbytes);
-    if (strcmp(name, "--max-mib") == 0)
-        return parse_size(value, BENCH_MIB, &options->largest_nbytes);
-    if (strcmp(name, "--pass-mib") == 0)
-        return parse_size(value, BENCH_MIB, &options->pass_nbytes);
-    if (strcmp(name, "--repeats") == 0) {
-        const int failed = parse_size(value, 1, &number);
-        options->repeats = (unsigned)number;
-        return failed;
+    size_t i = 0;
+    char *end = NULL;
+    while (i < sizeof rows / sizeof rows[0] && strcmp(name, rows[i].name) != 0)
+        i++;
+    if (i == sizeof rows / sizeof rows[0])
+        return -1;
+    void *const place = (char *)options + rows[i].place;
+    if (rows[i].unit == 0) {
+        const char *const *known = rows[i].names;
+        while (known && *known && strcmp(value, *known) != 0)
+            known++;
+        *(const char **)place = known ? *known : value;
+        return known && !*known ? -1 : 0;
     }
-    if (strcmp(name, "--peer-mib") == 0) {
-        options->peer_nbytes = strtoull(value, NULL, 10) * BENCH_MIB;
-        return 0;
-    }
-    if (strcmp(name, "--json") == 0) {
-        options->json = value;
-        return 0;
-    }
-    return parse_names(name, value, options);
+    const size_t number = strtoull(value, &end, 10) * rows[i].unit;
+    *(size_t *)place = number;
+    return *end == 0 && (number != 0 || place == &options->peer_nbytes) ? 0 : -1;
 }
 
 int bench_parse_options(int argc, char **argv, bench_options *options)
@@ -114,6 +95,8 @@ int bench_parse_options(int argc, char **argv, bench_options *options)
     for (; i < argc && argv[i][0] == '-'; i += 2)
         if (i + 1 == argc || parse_option(argv[i], argv[i + 1], options) != 0)
             return -1;
+    if (options->matrix_name)
+        options->matrix = options->matrix_name == matrices[0] ? BENCH_QUICK : BENCH_ALL;
     options->first_file = i;
     return 0;
 }

@@ -8,11 +8,12 @@ typedef enum bench_matrix { BENCH_ONE_SIZE, BENCH_QUICK, BENCH_ALL } bench_matri
 
 typedef struct bench_options {
     bench_matrix matrix;
-    size_t tensor_nbytes;  /* of BENCH_ONE_SIZE */
-    size_t largest_nbytes; /* of the sizes of a matrix */
-    size_t pass_nbytes;    /* content of a cold pass: more than the caches hold */
-    size_t peer_nbytes;    /* of content that peers get; 0: no peers */
-    unsigned repeats;
+    const char *matrix_name; /* NULL: one size */
+    size_t tensor_nbytes;    /* of BENCH_ONE_SIZE */
+    size_t largest_nbytes;   /* of the sizes of a matrix */
+    size_t pass_nbytes;      /* content of a cold pass: more than the caches hold */
+    size_t peer_nbytes;      /* of content that peers get; 0: no peers */
+    size_t repeats;
     const char *set, *level, *kind, *regime, *only; /* names; NULL: all */
     const char *profile;                            /* NULL: none */
     const char *json;                               /* NULL: none */

@@ -33,7 +33,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import command_line, machine_name, write_report  # noqa: E402
+from common import archive_nbytes, command_line, machine_name, write_report  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples", "data")
@@ -61,18 +61,6 @@ def measure_methods(program, arguments, source):
     return dict(pair, memcpy_GiB_s=memcpy, rows=rows)
 
 
-def archive_nbytes(tool, base, new):
-    """Bytes of an archive that restores to the same bytes."""
-    with tempfile.TemporaryDirectory() as folder:
-        archive, back = os.path.join(folder, "new.lmc"), os.path.join(folder, "back")
-        subprocess.run([tool, "convert", new, "--base", base, "-o", archive, "-q"], check=True)
-        subprocess.run([tool, "restore", archive, "--base", base, "-o", back, "-q"], check=True)
-        with open(new, "rb") as original, open(back, "rb") as restored:
-            if original.read() != restored.read():
-                sys.exit(f"delta.py: {new}: the restored file differs")
-        return os.path.getsize(archive)
-
-
 def write_renamed(path, part, out):
     """A copy of a safetensors file with `part` before the names of all tensors."""
     with open(path, "rb") as file:
@@ -87,7 +75,7 @@ def renamed_nbytes(tool, base, new, part):
     with tempfile.TemporaryDirectory() as folder:
         renamed = os.path.join(folder, "renamed.safetensors")
         write_renamed(new, part, renamed)
-        return archive_nbytes(tool, base, renamed)
+        return archive_nbytes(tool, renamed, base=base)
 
 
 def show(pair):
@@ -127,7 +115,7 @@ def main():
         pair = measure_methods(program, arguments, source)
         if source[0] != "--synthetic":
             pair.update(files=[os.path.basename(path) for path in source], file_nbytes=os.path.getsize(source[1]))
-            pair["archive"] = archive_nbytes(tool, *source) / pair["file_nbytes"]
+            pair["archive"] = archive_nbytes(tool, source[1], base=source[0]) / pair["file_nbytes"]
             pair["renamed"] = {part: renamed_nbytes(tool, *source, part) / pair["file_nbytes"] for part in PARTS
                                if source[1].endswith(".safetensors")}
         show(pair)

@@ -36,7 +36,7 @@ import hdf5plugin
 import numpy
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import command_line, machine_name, write_report  # noqa: E402
+from common import command_line, machine_name, read_tensors, write_report  # noqa: E402
 
 LMC = 59810
 GIB = 1 << 30
@@ -63,16 +63,10 @@ CODECS = [
 
 def tensors_by_dtype(path):
     """The values of a safetensors file, one array for each dtype that is measured, in the order of the file."""
-    with open(path, "rb") as file:
-        (header_nbytes,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(header_nbytes))
-        content = file.read()
-    header.pop("__metadata__", None)
     parts = {}
-    for entry in sorted(header.values(), key=lambda entry: entry["data_offsets"]):
-        if entry["dtype"] in NUMPY_TYPE:
-            first, last = entry["data_offsets"]
-            parts.setdefault(entry["dtype"], []).append(content[first:last])
+    for _, dtype, _, content in read_tensors(path):
+        if dtype in NUMPY_TYPE:
+            parts.setdefault(dtype, []).append(content)
     return {dtype: numpy.frombuffer(b"".join(raw), NUMPY_TYPE[dtype]) for dtype, raw in parts.items()}
 
 

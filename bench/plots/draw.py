@@ -194,17 +194,18 @@ def read_json(path):
         return json.load(file)
 
 
-def main():
+def draw_all(text, *pictures):
+    """What a program does that draws; text: its own. Each picture: a function, and the names of its numbers."""
     if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    numbers, pictures = sys.argv[1:]
+        sys.exit(text)
+    numbers, folder = sys.argv[1:]
     matplotlib.rcParams.update(STYLE)
-    for draw, *names in ((draw_levels, "tensors", "peers"), (draw_sizes, "tensors"), (draw_growth, "growth"),
-                         (draw_hdf5, "h5")):
+    for draw, *names in pictures:
         paths = [os.path.join(numbers, f"{name}.json") for name in names]
         if all(map(os.path.exists, paths)):
-            draw(pictures, *map(read_json, paths))
+            draw(folder, *map(read_json, paths))
 
 
 if __name__ == "__main__":
-    main()
+    draw_all(__doc__, (draw_levels, "tensors", "peers"), (draw_sizes, "tensors"), (draw_growth, "growth"),
+             (draw_hdf5, "h5"))

@@ -7,9 +7,8 @@ PICTURES. Equal numbers give equal bytes. Needs matplotlib.
 """
 
 import os
-import sys
 
-from draw import BLUE, GREEN, GREY, PURPLE, RED, STYLE, matplotlib, pyplot, read_json, save
+from draw import BLUE, GREEN, GREY, PURPLE, RED, draw_all, pyplot, save
 from draw_study import plain_number
 
 STATES = {"weights": "weights in bf16", "whole": "weights, master weights, Adam's moments"}
@@ -124,16 +123,5 @@ def draw_hdf5(folder, measured):
          f"HDF5 {measured['hdf5']}, {measured['mpi']}. {measured['machine']}, {measured['core_count']} cores")
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    numbers, pictures = sys.argv[1:]
-    matplotlib.rcParams.update(STYLE)
-    for name, draws in (("scale", (draw_ranks, draw_link)), ("h5_parallel", (draw_hdf5,))):
-        path = os.path.join(numbers, f"{name}.json")
-        for draw in draws if os.path.exists(path) else ():
-            draw(pictures, read_json(path))
-
-
 if __name__ == "__main__":
-    main()
+    draw_all(__doc__, (draw_ranks, "scale"), (draw_link, "scale"), (draw_hdf5, "h5_parallel"))

@@ -6,11 +6,9 @@ NUMBERS is a folder with study.json and checkpoint.json. Each picture whose numb
 PICTURES. Equal numbers give equal bytes. Needs matplotlib.
 """
 
-import json
 import os
-import sys
 
-from draw import BLUE, GREEN, GREY, PURPLE, RED, STYLE, label_points, matplotlib, origin, pyplot, save
+from draw import BLUE, GREEN, GREY, PURPLE, RED, draw_all, label_points, origin, pyplot, save
 from matplotlib.ticker import FuncFormatter
 
 KINDS = {"weights.bf16": ("weights, bf16", RED), "weights.f32": ("weights, f32", BLUE), "adam_m": ("Adam's m", GREEN),
@@ -150,21 +148,6 @@ def draw_link(folder, measured):
          origin(measured))
 
 
-def read_json(path):
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
-def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    numbers, pictures = sys.argv[1:]
-    matplotlib.rcParams.update(STYLE)
-    for name, draws in (("study", (draw_evolution, draw_distance, draw_engines)), ("checkpoint", (draw_link,))):
-        path = os.path.join(numbers, f"{name}.json")
-        for draw in draws if os.path.exists(path) else ():
-            draw(pictures, read_json(path))
-
-
 if __name__ == "__main__":
-    main()
+    draw_all(__doc__, (draw_evolution, "study"), (draw_distance, "study"), (draw_engines, "study"),
+             (draw_link, "checkpoint"))

@@ -26,7 +26,7 @@ import time
 import numpy
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import command_line, write_report  # noqa: E402
+from common import command_line, nbytes_of, write_report  # noqa: E402
 
 KEY_EVERY = 8
 LEFT_OUT = "gradients"
@@ -49,10 +49,6 @@ def copy_snapshots(series, steps, folder):
         for name in os.listdir(os.path.join(series, step)):
             if not name.startswith(LEFT_OUT):
                 shutil.copy(os.path.join(series, step, name), os.path.join(folder, step, name))
-
-
-def nbytes_below(path):
-    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
 
 
 def seconds_of(command):
@@ -140,7 +136,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="lmc-run-") as work:
         folder, run, alone = (os.path.join(work, name) for name in ("snapshots", "run", "alone"))
         copy_snapshots(options.series, steps, folder)
-        original = nbytes_below(folder)
+        original = nbytes_of(folder)
         paths = [os.path.join(folder, step) for step in steps]
         subprocess.run([tool, "run", "add", "-q", run, *paths], check=True, stdout=subprocess.DEVNULL)
         os.mkdir(alone)
@@ -151,8 +147,8 @@ def main():
         *chain, links = find_chain(tool, run)
         key, last = measure_restoring(tool, run, folder, steps, chain, work, options.rounds)
         zstd = zstd_nbytes(folder, steps, options.zstd_level)
-        result = {"snapshots": len(steps), "original_nbytes": original, "run": nbytes_below(run) / original,
-                  "alone": nbytes_below(alone) / original, "xor_zstd": zstd and zstd / original, "add_s": added,
+        result = {"snapshots": len(steps), "original_nbytes": original, "run": nbytes_of(run) / original,
+                  "alone": nbytes_of(alone) / original, "xor_zstd": zstd and zstd / original, "add_s": added,
                   "convert_s": converted, "restore_key_s": key, "restore_last_s": last, "chain": links}
     print("%d snapshots, %d bytes" % (len(steps), original))
     other = "left out" if zstd is None else "%.4f" % result["xor_zstd"]

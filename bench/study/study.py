@@ -23,22 +23,22 @@ import gzip
 import json
 import lzma
 import os
-import struct
 import subprocess
 import sys
 import time
 
 import numpy
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import circumstances, command_line, write_report  # noqa: E402
+BENCH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [BENCH, os.path.join(os.path.dirname(BENCH), "python")]
+from common import circumstances, command_line, read_tensors, write_report  # noqa: E402
 
 MB = 10**6
 KINDS = ("weights.bf16", "weights.f32", "adam_m", "adam_v", "gradients")  # files of a snapshot
 DISTANCES = (1, 10, 100, 1000)
 PHASES = ("peak", "middle", "late", "fine-tuning")
 ELEMENT_NBYTES = {"weights.bf16": 2}
-LEVELS = ("default", "fast", "max")  # in the order of lmc_level
+LEVELS = ("default", "fast", "max")
 
 
 # ---- engines ----
@@ -74,10 +74,7 @@ def fastest(function, data, rounds):
 
 def read_data(path):
     """The bytes of all tensors."""
-    with open(path, "rb") as file:
-        nbytes = struct.unpack("<Q", file.read(8))[0]
-        file.seek(8 + nbytes)
-        return numpy.frombuffer(file.read(), numpy.uint8)
+    return numpy.frombuffer(b"".join(content for *_, content in read_tensors(path)), numpy.uint8)
 
 
 def grouped(data, element_nbytes):
@@ -112,31 +109,18 @@ def read_json(*command):
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
-class Params(ctypes.Structure):
-    """lmc_params of lmc.h"""
-    _fields_ = [("struct_size", ctypes.c_size_t), ("dtype", ctypes.c_int), ("level", ctypes.c_int),
-                ("block_log2", ctypes.c_uint), ("row_nbytes", ctypes.c_uint32), ("base_form", ctypes.c_int)]
-
-
 class Lmc:
-    """The calls of lmc.h for whole tensors."""
+    """The calls of lmc.h for whole tensors, into memory that is there."""
 
     def __init__(self, build):
-        self.library = ctypes.CDLL(os.path.join(build, "lib", "liblmc.so"))
-        self.context = ctypes.c_void_p()
-        self.check(self.library.lmc_ctx_create(None, ctypes.byref(self.context)))
-
-    @staticmethod
-    def check(status):
-        if status != 0:
-            raise SystemExit(f"study.py: liblmc: status {status}")
+        os.environ["LMCODEC_LIBRARY_DIR"] = build
+        from lmcodec import _abi, _codec
+        self.abi, self.codec, self.context = _abi, _codec, _codec.context()
 
     def params(self, dtype, shape, level):
-        params = Params()
-        number = ctypes.c_int()
-        self.library.lmc_params_init_sized(ctypes.byref(params), ctypes.c_size_t(ctypes.sizeof(params)))
-        self.library.lmc_dtype_find(dtype.encode(), ctypes.c_size_t(len(dtype)), ctypes.byref(number))
-        params.dtype, params.level = number.value, LEVELS.index(level)
+        params = self.abi.Params()
+        self.abi.params_init(ctypes.byref(params), ctypes.sizeof(params))
+        params.dtype, params.level = self.codec.dtype_of(dtype), self.codec.level_of(level)
         row = 1  # as lmc_st_row_nbytes() has it
         for count in reversed(shape[1:]):
             row *= count if row < 32 else 1
@@ -145,33 +129,25 @@ class Lmc:
 
     def bound(self, params, nbytes):
         bound = ctypes.c_size_t()
-        self.check(self.library.lmc_encode_bound(ctypes.byref(params), ctypes.c_size_t(nbytes), ctypes.byref(bound)))
+        self.context.check(self.abi.encode_bound(ctypes.byref(params), nbytes, ctypes.byref(bound)))
         return bound.value
 
     def encode(self, params, content, base, room):
         """Returns the bytes of the frame, which `room` has then."""
-        nbytes, size = ctypes.c_size_t(), ctypes.c_size_t(len(content))
-        self.check(self.library.lmc_encode_delta(self.context, ctypes.byref(params), content, size, base, size, room,
-                                                 ctypes.c_size_t(len(room)), ctypes.byref(nbytes)))
+        nbytes, size = ctypes.c_size_t(), len(content)
+        self.context.check(self.abi.encode_delta(self.context.pointer, ctypes.byref(params), content, size, base,
+                                                 size if base else 0, room, len(room), ctypes.byref(nbytes)))
         return nbytes.value
 
     def decode(self, frame, nbytes, base, room):
-        size, decoded = ctypes.c_size_t(len(room)), ctypes.c_size_t()
-        self.check(self.library.lmc_decode_delta(self.context, frame, ctypes.c_size_t(nbytes), base, size, room,
+        size, decoded = len(room), ctypes.c_size_t()
+        self.context.check(self.abi.decode_delta(self.context.pointer, frame, nbytes, base, size if base else 0, room,
                                                  size, ctypes.byref(decoded)))
-
-
-def read_tensors(path):
-    """dtype, shape, content of each tensor."""
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        data = file.read()
-    return [(entry["dtype"], entry["shape"], data[slice(*entry["data_offsets"])]) for entry in header.values()]
 
 
 def measure_lmc(lmc, path, base, form, level, rounds):
     """Returns ratio, and MB a second of encoding and decoding."""
-    tensors = read_tensors(path)
+    tensors = [tensor for _, *tensor in read_tensors(path)]
     olds = [old for *_, old in read_tensors(base)] if form == "with base" else [None] * len(tensors)
     params = [lmc.params(dtype, shape, level) for dtype, shape, _ in tensors]
     rooms = [ctypes.create_string_buffer(lmc.bound(one, len(content)))

@@ -17,7 +17,6 @@ and as safetensors files with the same tensors. Alternately; the fastest of --ro
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,8 @@ import torch
 from safetensors.torch import save_file
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import GIB, MIB, circumstances, command_line, run, write_report  # noqa: E402
+from common import (GIB, MIB, archive_nbytes, check_same, circumstances, command_line, fastest,  # noqa: E402
+                    nbytes_of, write_report)
 
 WORDS, CONTEXT, DEPTH, BATCH = 8192, 64, 6, 8
 SUCCESSORS = 8
@@ -138,28 +138,9 @@ def save_state_as_safetensors(folder):
 
 # ---- sizes ----
 
-def nbytes_of(path):
-    if os.path.isfile(path):
-        return os.path.getsize(path)
-    return sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(path) for name in names)
-
-
-def same(path, other):
-    return subprocess.run(["diff", "-r", path, other], stdout=subprocess.DEVNULL).returncode == 0
-
-
 def converted_ratio(tool, path, base=None):
     """stored / original of what is restored byte for byte."""
-    archive, back = path + ".archive", path + ".back"
-    options = ["--base", base] if base else []
-    subprocess.run([tool, "convert", path, "-q", "-o", archive, *options], check=True)
-    subprocess.run([tool, "restore", archive, "-q", "-o", back, *options], check=True)
-    if not same(path, back):
-        raise SystemExit(f"checkpoint.py: {path}: what was restored differs")
-    ratio = nbytes_of(archive) / nbytes_of(path)
-    for made in (archive, back):
-        shutil.rmtree(made) if os.path.isdir(made) else os.unlink(made)
-    return ratio
+    return archive_nbytes(tool, path, base=base) / nbytes_of(path)
 
 
 def zstd_ratio(path, level):
@@ -222,22 +203,16 @@ def make_pair(folder, count, nbytes):
 def measure_speed(build, folder, count, nbytes, rounds):
     tool = os.path.join(build, "tool", "lmc-st")
     paths = make_pair(folder, count, nbytes)
-    best = {}
-    for _ in range(rounds):
-        for path in paths:
-            kind, archive, back = path.rsplit(".", 1)[1], path + ".lmc", path + ".back"
-            for command in ("convert", "restore"):
-                source, target = (path, archive) if command == "convert" else (archive, back)
-                seconds, cpu, peak = run(build, [tool, command, source, "-q", "--no-fsync", "-f", "-o", target])
-                old = best.get((kind, command), (seconds, cpu, peak))
-                best[kind, command] = (min(seconds, old[0]), min(cpu, old[1]), max(peak, old[2]))
-            if not same(path, back):
-                raise SystemExit(f"checkpoint.py: {path}: what was restored differs")
+    commands = {}
+    for path in paths:
+        for command, source, target in (("convert", path, ".lmc"), ("restore", path + ".lmc", ".back")):
+            commands[path, command] = [tool, command, source, "-q", "--no-fsync", "-f", "-o", path + target]
+    best = fastest(build, commands, rounds)
+    for path in paths:
+        check_same(path, path + ".back")
     rows = [{"tensors": count, "nbytes": os.path.getsize(path), "kind": path.rsplit(".", 1)[1], "command": command,
              "archive_nbytes": os.path.getsize(path + ".lmc"), "seconds": seconds, "cpu_seconds": cpu,
-             "peak_nbytes": peak}
-            for path in paths for command in ("convert", "restore")
-            for seconds, cpu, peak in [best[path.rsplit(".", 1)[1], command]]]
+             "peak_nbytes": peak} for (path, command), (seconds, cpu, peak) in best.items()]
     for name in os.listdir(folder):
         os.unlink(os.path.join(folder, name))
     return rows

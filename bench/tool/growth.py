@@ -11,12 +11,12 @@ highest. Large files get 3 rounds. What does not fit the disk is left out with a
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import GIB, KIB, MIB, circumstances, command_line, make_model, run, size_text, write_report  # noqa: E402
+from common import (GIB, KIB, MIB, check_same, circumstances, command_line, fastest, make_model,  # noqa: E402
+                    remove, size_text, write_report)
 
 SIZES = [MIB << 2 * k for k in range(7)]
 COUNTS = [10 ** k for k in range(6)]
@@ -53,25 +53,18 @@ class Measurement:
         nbytes = tensor_nbytes * count
         build = self.arguments.build
         make_model(build, self.plain, nbytes, count)
-        best = {}
-        for _ in range(self.rounds(nbytes)):
-            for name, output, command in self.commands(what, tensor_nbytes, count):
-                if output and os.path.exists(output):
-                    os.unlink(output)
-                seconds, cpu, peak = run(build, command)
-                old = best.get(name, (seconds, cpu, peak))
-                best[name] = min(seconds, old[0]), min(cpu, old[1]), max(peak, old[2])
-        same = subprocess.run(["cmp", self.plain, self.back], check=False).returncode == 0
-        if not same:
-            raise SystemExit(f"restore gives another file: {tensor_nbytes} bytes, {count} tensors")
+        commands, outputs = {}, {}
+        for name, outputs[name], commands[name] in self.commands(what, tensor_nbytes, count):
+            pass
+        best = fastest(build, commands, self.rounds(nbytes), lambda name: remove(outputs[name]))
+        check_same(self.plain, self.back)
         for name, (seconds, cpu, peak) in best.items():
             self.rows.append({"what": what, "tensor_nbytes": tensor_nbytes, "tensor_count": count, "command": name,
                               "file_nbytes": os.path.getsize(self.plain),
                               "archive_nbytes": os.path.getsize(self.archive), "seconds": seconds,
                               "cpu_seconds": cpu, "peak_nbytes": peak})
             self.show(self.rows[-1])
-        for path in (self.plain, self.archive, self.back):
-            os.unlink(path)
+        remove(self.plain, self.archive, self.back)
 
     @staticmethod
     def show(row):

@@ -18,7 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import GIB, MIB, command_line, make_model, run, write_report  # noqa: E402
+from common import GIB, MIB, command_line, fastest, make_model, remove, write_report  # noqa: E402
 
 
 def model_shapes(gib):
@@ -29,36 +29,15 @@ def model_shapes(gib):
             "tiny": (100000 * 2048, 100000)}
 
 
-def remove(*paths):
-    for path in paths:
-        if os.path.exists(path):
-            os.unlink(path)
-
-
 def copy_halves(plain, back):
-    """Seconds that two processes take for a half each."""
+    """Seconds that two processes take for a half each; nothing else is measured."""
     half = os.path.getsize(plain) // 2 // MIB
     started = time.monotonic()
     parts = [subprocess.Popen(["dd", f"if={plain}", f"of={back}.{i}", "bs=1M", "status=none",
                                f"skip={i * half}", f"count={half}"]) for i in range(2)]
     if any(part.wait() for part in parts):
         raise SystemExit("dd failed")
-    return time.monotonic() - started
-
-
-def time_commands(build, commands, outputs, rounds):
-    """Name -> (seconds, CPU seconds): the least of each over all rounds."""
-    best = {}
-    for _ in range(rounds):
-        for name, command in commands.items():
-            remove(*outputs.get(name.split()[0], []))
-            if callable(command):
-                seconds, cpu = command(), 0.0
-            else:
-                seconds, cpu, _ = run(build, command)
-            before = best.get(name, (seconds, cpu))
-            best[name] = (min(before[0], seconds), min(before[1], cpu))
-    return best
+    return time.monotonic() - started, 0.0, 0
 
 
 def measure_file(build, folder, nbytes, count, threads, rounds):
@@ -74,7 +53,7 @@ def measure_file(build, folder, nbytes, count, threads, rounds):
         commands[f"restore {j}"] = [tool, "restore", archive, *options, back]
         commands[f"verify {j}"] = [tool, "verify", archive, "-q", "-j", str(j)]
     outputs = {"cp": [back], "dd": [back], "2dd": halves, "convert": [archive], "restore": [back]}
-    best = time_commands(build, commands, outputs, rounds)
+    best = fastest(build, commands, rounds, lambda name: remove(*outputs.get(name.split()[0], [])))
     size = os.path.getsize(plain)
     result = {"file_nbytes": size, "tensors": count, "archive_nbytes": os.path.getsize(archive),
               "cp_seconds": best["cp"][0], "halves_scaling": best["dd"][0] / best["2dd"][0], "commands": {}}

@@ -85,12 +85,6 @@ static void extend(lmc_cuda_extent *extent, const lmc_frame *frame, const lmc_cu
     extent->plane_count = (unsigned)max_u64(extent->plane_count, frame->coding.plane_count);
 }
 
-static void note_kernel(lmc_cuda_batch *batch, uint32_t plan_at)
-{
-    const lmc_cuda_plan *const plan = (const lmc_cuda_plan *)(const void *)(batch->data.bytes + plan_at);
-    batch->extent.kernels |= UINT32_C(1) << plan->kernel | UINT32_C(1) << LMC_CUDA_KERNEL_ANY;
-}
-
 static lmc_status add_blocks(lmc_cuda_batch *batch, const lmc_cuda_frame *given, const lmc_frame *frame)
 {
     const uint64_t count = frame->info.block_count;
@@ -103,7 +97,8 @@ static lmc_status add_blocks(lmc_cuda_batch *batch, const lmc_cuda_frame *given,
     lmc_cuda_block *const blocks = lmc_cuda_append(batch, &batch->blocks, (size_t)count * sizeof *blocks);
     if (!blocks)
         return lmc_cuda_fail(batch, LMC_ERR_NOMEM, 0, "no memory for descriptors");
-    note_kernel(batch, plan_at);
+    const lmc_cuda_plan *const plan = (const lmc_cuda_plan *)(const void *)(batch->data.bytes + plan_at);
+    batch->extent.kernels |= UINT32_C(1) << plan->kernel | UINT32_C(1) << LMC_CUDA_KERNEL_ANY;
     for (uint64_t i = 0; i < count; i++) {
         describe_block(given, frame, i, plan_at, &blocks[i]);
         extend(&batch->extent, frame, &blocks[i]);

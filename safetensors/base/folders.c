@@ -61,17 +61,6 @@ int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, 
 
 /* ---- neighbours ---- */
 
-/* A search for neighbours. */
-typedef struct search {
-    const lmc_allocator *memory;
-    char *path;     /* of the file, without links; cut for moments */
-    char *own;      /* in it: the name of the folder that has neighbours */
-    uint64_t step;  /* if that is a step */
-    int is_run;     /* it is */
-    st_buffer room; /* of the names */
-    size_t count;
-} search;
-
 /* Orders names that are similar, by their numbers. */
 static int compare_numbers(const char *a, const char *b)
 {
@@ -95,6 +84,11 @@ typedef struct named {
     int order; /* relative to the own name: below 0 for earlier ones */
 } named;
 
+static named *names_of(const st_neighbours *neighbours)
+{
+    return (named *)(void *)neighbours->room.bytes;
+}
+
 static int compare_named(const void *left, const void *right)
 {
     const named *const a = left;
@@ -107,34 +101,42 @@ static int compare_named(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static int take_name(void *user, const char *name)
+static int add_name(st_neighbours *neighbours, const char *name)
 {
-    search *const search = user;
-    uint64_t step = 0;
-    int is_wanted = 0;
-    if (search->is_run) {
-        is_wanted = st_step_is_name(name, strlen(name), &step) && step < search->step;
-    } else if (strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own)) {
-        is_wanted = 1;
-    } else { /* its own name without ".lmc" */
-        const size_t stem = strlen(search->own) - strlen(LMC_ARCHIVE_SUFFIX);
-        search->own[stem] = '\0';
-        is_wanted = strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own);
-        search->own[stem] = LMC_ARCHIVE_SUFFIX[0];
-    }
-    if (!is_wanted)
-        return 0;
-    const named one = {st_duplicate(search->memory, name), compare_numbers(name, search->own)};
-    const size_t used = search->count * sizeof one;
-    unsigned char *const place =
-        one.name ? st_buffer_extend(search->memory, &search->room, used, sizeof one) : NULL;
+    const named one = {st_duplicate(neighbours->memory, name), compare_numbers(name, neighbours->own)};
+    unsigned char *const place = one.name ? st_buffer_extend(neighbours->memory, &neighbours->room,
+                                                             neighbours->count * sizeof one, sizeof one)
+                                          : NULL;
+    neighbours->lacks_memory |= !place;
     if (!place) {
-        st_release(search->memory, one.name);
+        st_release(neighbours->memory, one.name);
         return -1;
     }
     memcpy(place, &one, sizeof one);
-    search->count++;
+    neighbours->count++;
     return 0;
+}
+
+/* Adds a name in the root if it is that of a neighbour. */
+static int take_name(void *user, const char *name)
+{
+    st_neighbours *const neighbours = user;
+    char *const own = neighbours->own;
+    uint64_t step = 0;
+    int is_wanted = 0;
+    if (neighbours->is_first_known && strcmp(name, names_of(neighbours)[0].name) == 0)
+        return 0;
+    if (neighbours->is_run) {
+        is_wanted = st_step_is_name(name, strlen(name), &step) && step < neighbours->step;
+    } else if (strcmp(name, own) != 0 && os_is_similar_name(name, own)) {
+        is_wanted = 1;
+    } else { /* its own name without ".lmc" */
+        const size_t stem = strlen(own) - strlen(LMC_ARCHIVE_SUFFIX);
+        own[stem] = '\0';
+        is_wanted = strcmp(name, own) != 0 && os_is_similar_name(name, own);
+        own[stem] = LMC_ARCHIVE_SUFFIX[0];
+    }
+    return is_wanted ? add_name(neighbours, name) : 0;
 }
 
 /* 1 if the directory is that of a run; -1 if memory ran out. */
@@ -146,129 +148,95 @@ static int is_run(const lmc_allocator *memory, const char *path)
     return answer;
 }
 
-/* Finds the folder that has neighbours, from the end of the path on; search->own stays NULL if there is none. A folder
- * that is named as a step is one without a run.json, too, if nothing else is found: the list may be lost. Returns 0 if
- * memory ran out. */
-static int find_own(search *search)
+/* Finds the folder that has neighbours, from the end of the path on; neighbours->own stays NULL if there is none. A
+ * folder that is named as a step is one without a run.json, too, if nothing else is found: the list may be lost. */
+static void find_own(st_neighbours *neighbours, char *path)
 {
     char *unlisted = NULL;
     uint64_t unlisted_step = 0;
-    char *end = strrchr(search->path, '/'); /* behind it stands the file's name */
-    while (end && end != search->path && !search->own) {
+    char *end = strrchr(path, '/'); /* behind it stands the file's name */
+    while (end && end != path && !neighbours->own) {
         *end = '\0';
-        char *const begin = strrchr(search->path, '/');
+        char *const begin = strrchr(path, '/');
         int answer = 0;
-        if (begin && begin != search->path && st_step_is_name(begin + 1, strlen(begin + 1), &search->step)) {
+        if (begin && begin != path && st_step_is_name(begin + 1, strlen(begin + 1), &neighbours->step)) {
             *begin = '\0';
-            answer = is_run(search->memory, search->path);
+            answer = is_run(neighbours->memory, path);
             *begin = '/';
             if (!unlisted) {
                 unlisted = begin + 1;
-                unlisted_step = search->step;
+                unlisted_step = neighbours->step;
             }
         }
-        search->is_run = answer > 0;
+        neighbours->is_run = answer > 0;
         if (begin && (answer > 0 || lmc_is_archive_name(begin + 1)))
-            search->own = begin + 1;
+            neighbours->own = begin + 1;
         *end = '/';
-        if (answer < 0)
-            return 0;
         end = begin;
+        neighbours->lacks_memory = answer < 0;
+        if (answer < 0)
+            return;
     }
-    if (!search->own && unlisted) {
-        search->own = unlisted;
-        search->step = unlisted_step;
-        search->is_run = 1;
+    if (!neighbours->own && unlisted) {
+        neighbours->own = unlisted;
+        neighbours->step = unlisted_step;
+        neighbours->is_run = 1;
     }
-    return 1;
 }
 
-/* Lists the folder, and puts the names into their order, behind the one that run.json tells if there is one. Returns 0
- * if memory ran out. */
-static int add_others(search *search, st_neighbours *neighbours)
+void st_neighbours_find(st_neighbours *neighbours, const lmc_allocator *memory, const char *path)
 {
-    const int fd = lmc_open_folder(neighbours->root);
-    const int result = fd < 0 ? 0 : lmc_visit_folder(fd, take_name, search);
-    if (fd >= 0)
-        os_close(fd);
-    named *const found = (named *)(void *)search->room.bytes;
-    char **const names =
-        result == -1 ? NULL : st_allocate_zeroed(search->memory, search->count + 1, sizeof *names);
-    if (names && search->count > 1)
-        qsort(found, search->count, sizeof *found, compare_named);
-    if (names && neighbours->count > 0)
-        names[0] = neighbours->names[0];
-    for (size_t i = 0; i < search->count && names; i++) {
-        if (neighbours->is_first_known && strcmp(found[i].name, names[0]) == 0)
-            continue; /* it is the first */
-        names[neighbours->count++] = found[i].name;
-        found[i].name = NULL;
-    }
-    if (names) {
-        st_release(search->memory, neighbours->names);
-        neighbours->names = names;
-    }
-    for (size_t i = 0; i < search->count; i++)
-        st_release(search->memory, found[i].name);
-    st_buffer_free(search->memory, &search->room);
-    return names != NULL;
+    uint64_t base = 0;
+    char first[ST_STEP_NAME_NBYTES];
+    *neighbours = (st_neighbours){.memory = memory, .root = os_true_path(memory, path)};
+    neighbours->lacks_memory = !neighbours->root && errno == ENOMEM;
+    if (neighbours->root)
+        find_own(neighbours, neighbours->root);
+    if (!neighbours->own || neighbours->lacks_memory)
+        return;
+    char *const inner = strchr(neighbours->own, '/');
+    char *const name = strrchr(inner, '/'); /* the file's own */
+    *name = '\0';
+    *inner = '\0';
+    neighbours->inner = name == inner ? name : inner + 1;
+    neighbours->own[-1] = '\0';
+    if (!neighbours->is_run || !st_run_list_read_base(memory, neighbours->root, neighbours->step, &base))
+        return;
+    st_step_name(first, base);
+    neighbours->is_first_known = add_name(neighbours, first) == 0;
 }
 
-int st_neighbours_find(const lmc_allocator *memory, const char *path, int is_known_enough,
-                       st_neighbours *neighbours)
-{
-    search search = {.memory = memory, .path = os_true_path(memory, path)};
-    *neighbours = (st_neighbours){0};
-    if (!search.path)
-        return errno != ENOMEM;
-    int has_memory = find_own(&search);
-    if (has_memory && search.own) {
-        char *const inner = strchr(search.own, '/');
-        char *const name = strrchr(inner, '/'); /* the file's own */
-        *name = '\0';
-        *inner = '\0';
-        neighbours->inner = st_duplicate(memory, name == inner ? "" : inner + 1);
-        neighbours->is_run = search.is_run;
-        search.own[-1] = '\0';
-        neighbours->root = st_duplicate(memory, search.path);
-        has_memory = neighbours->inner && neighbours->root;
-        uint64_t base = 0;
-        /* the base that run.json tells comes first */
-        if (has_memory && search.is_run &&
-            st_run_list_read_base(memory, neighbours->root, search.step, &base)) {
-            char first[ST_STEP_NAME_NBYTES];
-            st_step_name(first, base);
-            neighbours->names = st_allocate_zeroed(memory, 1, sizeof *neighbours->names);
-            has_memory = neighbours->names && (neighbours->names[0] = st_duplicate(memory, first)) != NULL;
-            neighbours->is_first_known = has_memory;
-            neighbours->count = (size_t)has_memory;
-        }
-        if (has_memory && !(neighbours->is_first_known && is_known_enough))
-            has_memory = add_others(&search, neighbours);
-    }
-    st_release(memory, search.path);
-    return has_memory;
-}
-
-void st_neighbours_free(const lmc_allocator *memory, st_neighbours *neighbours)
+void st_neighbours_free(st_neighbours *neighbours)
 {
     for (size_t i = 0; i < neighbours->count; i++)
-        st_release(memory, neighbours->names[i]);
-    st_release(memory, neighbours->names);
-    st_release(memory, neighbours->root);
-    st_release(memory, neighbours->inner);
+        st_release(neighbours->memory, names_of(neighbours)[i].name);
+    st_buffer_free(neighbours->memory, &neighbours->room);
+    st_release(neighbours->memory, neighbours->root);
     *neighbours = (st_neighbours){0};
 }
 
-int st_neighbours_folder(const lmc_allocator *memory, const st_neighbours *neighbours, size_t index,
-                         char **folder)
+int st_neighbours_folder(st_neighbours *neighbours, size_t index, char **folder)
 {
+    const lmc_allocator *const memory = neighbours->memory;
     *folder = NULL;
-    char *const root = lmc_path_join(memory, neighbours->root, neighbours->names[index], "");
-    if (!root)
+    if (index == neighbours->count && neighbours->own && !neighbours->is_listed &&
+        !neighbours->lacks_memory) {
+        const size_t first = (size_t)neighbours->is_first_known; /* it stays the first */
+        const int fd = lmc_open_folder(neighbours->root);
+        if (fd >= 0) {
+            lmc_visit_folder(fd, take_name, neighbours);
+            os_close(fd);
+        }
+        neighbours->is_listed = 1;
+        if (neighbours->count > first + 1)
+            qsort(names_of(neighbours) + first, neighbours->count - first, sizeof(named), compare_named);
+    }
+    if (index >= neighbours->count || neighbours->lacks_memory)
         return 0;
-    const int has_memory =
-        st_find_folder(memory, root, neighbours->inner[0] == '\0' ? NULL : neighbours->inner, folder);
+    char *const root = lmc_path_join(memory, neighbours->root, names_of(neighbours)[index].name, "");
+    neighbours->lacks_memory =
+        !root ||
+        !st_find_folder(memory, root, neighbours->inner[0] == '\0' ? NULL : neighbours->inner, folder);
     st_release(memory, root);
-    return has_memory;
+    return !neighbours->lacks_memory;
 }

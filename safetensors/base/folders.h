@@ -23,26 +23,29 @@ int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, 
 
 /* Folders in which the base of an archive may be, since they belong to the one that it is in: the earlier steps of its
  * run, which may have lost its run.json; or, if it is in a directory NAME.lmc of archives, the directories beside that
- * whose names differ in digits only, with .lmc or without. */
+ * whose names differ in digits only, with .lmc or without. A run may have many steps: it is listed only if the step
+ * that run.json names is not enough. */
 typedef struct st_neighbours {
-    char *root;   /* that they are in, without links; NULL: there are none */
-    char **names; /* in the order in which they should be searched: the nearest earlier one first */
+    const lmc_allocator *memory;
+    char *root;    /* that they are in, without links; NULL: there are none */
+    char *own;     /* in the same memory: the name of the file's own folder, ... */
+    char *inner;   /* ... and the folder below each that corresponds to the file's; "" if it is the same */
+    uint64_t step; /* of the own folder, in a run */
+    st_buffer
+        room; /* of the names, in the order in which they should be searched: the nearest earlier one first */
     size_t count;
     int is_run;         /* they are the earlier steps of a run; else directories with similar names */
     int is_first_known; /* run.json has named the first */
-    char *inner;        /* the folder below each that corresponds to the file's; "" if it is the same */
+    int is_listed, lacks_memory;
 } st_neighbours;
 
-/* Finds those of the file `path`. is_known_enough: only the one that run.json tells, if it does; a run is not listed
- * then. What cannot be found out counts as none. Returns 0 if memory ran out. Free with st_neighbours_free() in every
- * case. */
-int st_neighbours_find(const lmc_allocator *memory, const char *path, int is_known_enough,
-                       st_neighbours *neighbours);
-void st_neighbours_free(const lmc_allocator *memory, st_neighbours *neighbours);
+/* Finds out what the neighbours of the file `path` are. What cannot be found out counts as none. Free with
+ * st_neighbours_free() in every case. */
+void st_neighbours_find(st_neighbours *neighbours, const lmc_allocator *memory, const char *path);
+void st_neighbours_free(st_neighbours *neighbours);
 
-/* *folder: the folder in neighbour `index` that corresponds to the file's; NULL if there is none. To be released.
- * Returns 0 if memory ran out. */
-int st_neighbours_folder(const lmc_allocator *memory, const st_neighbours *neighbours, size_t index,
-                         char **folder);
+/* Returns 0 if there is no neighbour `index`, or if memory ran out (lacks_memory). *folder: the folder in it that
+ * corresponds to the file's; NULL if there is none. To be released. */
+int st_neighbours_folder(st_neighbours *neighbours, size_t index, char **folder);
 
 #endif

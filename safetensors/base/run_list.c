@@ -97,31 +97,13 @@ typedef struct reader {
     st_json json;
     st_run_list *list;
     uint64_t version;
-    int has_format, has_steps;
+    int has_format, has_steps, is_out_of_memory;
 } reader;
 
 static int fail(reader *reader, const char *fault)
 {
     reader->json.fault = fault;
     return 0;
-}
-
-/* Calls `member` for each key of an object; the value is next. */
-static int read_members(reader *reader, int (*member)(struct reader *reader, st_span key, void *user),
-                        void *user)
-{
-    st_json *const json = &reader->json;
-    if (!st_json_take(json, '{', "an object is expected"))
-        return 0;
-    if (st_json_try(json, '}'))
-        return 1;
-    do {
-        st_span key;
-        if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing") ||
-            !member(reader, key, user))
-            return 0;
-    } while (st_json_try(json, ','));
-    return st_json_take(json, '}', "a '}' is missing");
 }
 
 /* An entry, and which of the keys were there that nothing can stand for. */
@@ -150,9 +132,9 @@ static int read_base(reader *reader, entry *entry)
     return 1;
 }
 
-static int read_step_member(reader *reader, st_span key, void *user)
+/* The value of a key of an entry. */
+static int read_step_member(reader *reader, st_span key, entry *entry)
 {
-    entry *const entry = user;
     lmc_run_step *const step = &entry->step;
     st_json *const json = &reader->json;
     st_span value;
@@ -183,19 +165,24 @@ static int read_step_member(reader *reader, st_span key, void *user)
     return 1;
 }
 
+static int read_entry(reader *reader, entry *entry)
+{
+    st_span key;
+    *entry = (struct entry){.step = LMC_INIT(lmc_run_step)};
+    entry->step.step = LMC_RUN_UNKNOWN;
+    for (size_t count = 0; st_json_next(&reader->json, '{', &count, &key);)
+        if (!read_step_member(reader, key, entry))
+            return 0;
+    return !reader->json.fault;
+}
+
 static int read_steps(reader *reader)
 {
-    st_json *const json = &reader->json;
     st_run_list *const list = reader->list;
+    entry entry;
     reader->has_steps = 1;
-    if (!st_json_take(json, '[', "the steps are not a list"))
-        return 0;
-    if (st_json_try(json, ']'))
-        return 1;
-    do {
-        entry entry = {.step = LMC_INIT(lmc_run_step)};
-        entry.step.step = LMC_RUN_UNKNOWN;
-        if (!read_members(reader, read_step_member, &entry))
+    for (size_t count = 0; st_json_next(&reader->json, '[', &count, NULL);) {
+        if (!read_entry(reader, &entry))
             return 0;
         if (entry.step.step > LMC_RUN_STEP_MAX)
             return fail(reader, "an entry has no step");
@@ -203,18 +190,20 @@ static int read_steps(reader *reader)
             return fail(reader, "an entry does not tell snapshot and base");
         if (list->count > 0 && list->steps[list->count - 1].step >= entry.step.step)
             return fail(reader, "the steps are not in order");
-        if (!st_run_list_put(list, &entry.step))
-            return fail(reader, NULL); /* out of memory */
-    } while (st_json_try(json, ','));
-    return st_json_take(json, ']', "a ']' is missing");
+        if (!st_run_list_put(list, &entry.step)) {
+            reader->is_out_of_memory = 1;
+            return 0;
+        }
+    }
+    return !reader->json.fault;
 }
 
-static int read_member(reader *reader, st_span key, void *user)
+/* The value of a key of the list. */
+static int read_member(reader *reader, st_span key)
 {
     st_json *const json = &reader->json;
     st_span value;
     uint64_t number = 0;
-    (void)user;
     if (st_json_string_is(json->text, key, "format")) {
         reader->has_format =
             st_json_string(json, &value) && st_json_string_is(json->text, value, ST_RUN_LIST_FORMAT);
@@ -278,21 +267,23 @@ lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, cons
     lmc_status status = read_file(memory, run, &text, &nbytes, diag);
     if (status == LMC_OK) {
         reader reader = {.json = {.text = text, .nbytes = nbytes}, .list = list};
-        const int is_object = read_members(&reader, read_member, NULL);
-        int is_read = is_object;
+        st_span key;
+        for (size_t count = 0; st_json_next(&reader.json, '{', &count, &key) && read_member(&reader, key);)
+            ;
+        const int is_object = !reader.json.fault && !reader.is_out_of_memory;
         st_json_skip_space(&reader.json);
         if (is_object && reader.json.at != nbytes)
-            is_read = fail(&reader, "something follows the object");
+            fail(&reader, "something follows the object");
         else if (is_object &&
                  !(reader.has_format && reader.has_steps && reader.version > 0 && list->key_every > 0))
-            is_read = fail(&reader, "a key is missing");
+            fail(&reader, "a key is missing");
         if (is_object && reader.version > LMC_RUN_VERSION)
             status = st_fail(diag, LMC_ERR_UNSUPPORTED, LMC_ST_NO_OFFSET,
                              "this list of a run has version %llu; this program knows version %d",
                              (unsigned long long)reader.version, LMC_RUN_VERSION);
-        else if (!is_object && !reader.json.fault)
+        else if (reader.is_out_of_memory)
             status = st_fail_nomem(diag);
-        else if (!is_read)
+        else if (reader.json.fault)
             status = st_fail(diag, LMC_ERR_CORRUPT, reader.json.at, "malformed list of a run: %s",
                              reader.json.fault);
     }
@@ -319,7 +310,7 @@ int st_run_list_read_base(const lmc_allocator *memory, const char *run, uint64_t
         while (at && (nbytes - (size_t)(at - text) < length || memcmp(at, begin, length) != 0))
             at = memchr(at + 1, '{', nbytes - (size_t)(at - text) - 1);
         reader reader = {.json = {.text = text, .nbytes = nbytes, .at = at ? (size_t)(at - text) : nbytes}};
-        if (at && !read_members(&reader, read_step_member, &entry))
+        if (at && !read_entry(&reader, &entry))
             entry.step.has_base = 0;
     }
     st_release(memory, text);

@@ -269,27 +269,21 @@ static lmc_status try_place(search *search, const char *directory)
     return try_directory(search, directory);
 }
 
-/* Folders that belong to the one that the file is in. *is_first_known: run.json has told the first, which was the only
- * one if that is to be enough; else it was left out. Error: NOMEM. */
-static lmc_status try_neighbours(search *search, int is_known_enough, int *is_first_known)
+/* Folders that belong to the one that the file is in. Error: NOMEM. */
+static lmc_status try_neighbours(search *search)
 {
     st_neighbours neighbours;
-    const lmc_allocator *const memory = &search->file->memory;
-    lmc_status status =
-        st_neighbours_find(memory, search->file->path, is_known_enough, &neighbours) ? LMC_OK : LMC_ERR_NOMEM;
-    *is_first_known = neighbours.is_first_known;
-    const size_t first = is_known_enough ? 0 : (size_t)neighbours.is_first_known;
-    for (size_t i = first; i < neighbours.count && status == LMC_OK && !search->is_settled; i++) {
-        char *folder = NULL;
-        status = st_neighbours_folder(memory, &neighbours, i, &folder) ? LMC_OK : LMC_ERR_NOMEM;
-        if (status == LMC_OK && folder)
-            status = try_directory(search, folder);
-        st_release(memory, folder);
+    char *folder = NULL;
+    lmc_status status = LMC_OK;
+    st_neighbours_find(&neighbours, &search->file->memory, search->file->path);
+    for (size_t i = 0;
+         status == LMC_OK && !search->is_settled && st_neighbours_folder(&neighbours, i, &folder); i++) {
+        status = folder ? try_directory(search, folder) : LMC_OK;
+        st_release(neighbours.memory, folder);
+        if (status == LMC_OK && search->found)
+            status = look_at_found(search);
         if (status != LMC_OK || !search->found)
             continue;
-        status = look_at_found(search);
-        if (status != LMC_OK)
-            break;
         /* it is the one if its content fits, or if run.json has named it and it cannot be read */
         const int is_known = i == 0 && neighbours.is_first_known;
         search->is_settled =
@@ -301,6 +295,7 @@ static lmc_status try_neighbours(search *search, int is_known_enough, int *is_fi
             search->is_found_known = 0;
         }
     }
+    status = neighbours.lacks_memory ? LMC_ERR_NOMEM : status;
     if (neighbours.count > 0) {
         char shown[100];
         lmc_text_escape(shown, sizeof shown, neighbours.root, strlen(neighbours.root));
@@ -308,7 +303,7 @@ static lmc_status try_neighbours(search *search, int is_known_enough, int *is_fi
                  neighbours.is_run ? "earlier step" : "similar folder", neighbours.count == 1 ? "" : "s",
                  shown);
     }
-    st_neighbours_free(memory, &neighbours);
+    st_neighbours_free(&neighbours);
     return status;
 }
 
@@ -328,13 +323,7 @@ static lmc_status try_all(search *search)
     char *const directory = lmc_directory_of(&file->memory, file->path);
     lmc_status status = !directory ? LMC_ERR_NOMEM : try_place(search, directory);
     st_release(&file->memory, directory);
-    /* a run may have many steps: it is listed only if run.json does not tell the base, or another one */
-    int is_first_known = 0;
-    if (status == LMC_OK && !search->found)
-        status = try_neighbours(search, 1, &is_first_known);
-    if (status == LMC_OK && is_first_known && !search->is_settled)
-        status = try_neighbours(search, 0, &is_first_known);
-    return status;
+    return status != LMC_OK || search->found ? status : try_neighbours(search);
 }
 
 /* ---- the search ---- */

@@ -229,23 +229,21 @@ static int skip_number(st_json *json)
     return 1;
 }
 
-static int skip_container(st_json *json, unsigned depth)
+int st_json_next(st_json *json, char open, size_t *count, st_span *key)
 {
-    const int is_object = json->text[json->at] == '{';
+    const int is_object = open == '{';
     const unsigned char end = is_object ? '}' : ']';
-    if (depth == 0)
-        return fail(json, "objects and arrays are nested too deeply");
-    json->at++;
-    if (st_json_try(json, end))
-        return 1;
-    do {
-        st_span key;
-        if (is_object && (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is expected")))
+    if (*count == 0) {
+        if (!st_json_take(json, (unsigned char)open,
+                          is_object ? "it is not an object" : "it is not an array") ||
+            st_json_try(json, end))
             return 0;
-        if (!st_json_skip_value(json, depth - 1))
-            return 0;
-    } while (st_json_try(json, ','));
-    return st_json_take(json, end, is_object ? "a ',' or '}' is expected" : "a ',' or ']' is expected");
+    } else if (!st_json_try(json, ',')) {
+        st_json_take(json, end, is_object ? "a ',' or '}' is expected" : "a ',' or ']' is expected");
+        return 0;
+    }
+    ++*count;
+    return !is_object || (st_json_string(json, key) && st_json_take(json, ':', "a ':' is expected"));
 }
 
 /* Recursion is bounded by `depth`, which the caller limits. */
@@ -255,8 +253,14 @@ int st_json_skip_value(st_json *json, unsigned depth)
     st_span raw;
     st_json_skip_space(json);
     const int byte = peek(json);
-    if (byte == '{' || byte == '[')
-        return skip_container(json, depth);
+    if (byte == '{' || byte == '[') {
+        if (depth == 0)
+            return fail(json, "objects and arrays are nested too deeply");
+        for (size_t count = 0; st_json_next(json, (char)byte, &count, &raw);)
+            if (!st_json_skip_value(json, depth - 1))
+                return 0;
+        return !json->fault;
+    }
     if (byte == '"')
         return st_json_string(json, &raw);
     if (byte == '-' || is_digit(byte))

@@ -32,6 +32,11 @@ int st_json_take(st_json *json, unsigned char byte, const char *fault);
 /* Skips white space; 1 if `byte` is next, which is then taken. Never a fault. */
 int st_json_try(st_json *json, unsigned char byte);
 
+/* Walks through the members of an object, whose `open` is '{', or the elements of an array, whose `open` is '[' and
+ * which has no keys (key NULL). *count is 0 before the first call. Moves to the next value and returns 1. Returns 0
+ * after the last one, and after a fault. */
+int st_json_next(st_json *json, char open, size_t *count, st_span *key);
+
 /* A string, checked for UTF-8, escapes and lone surrogates. */
 int st_json_string(st_json *json, st_span *raw);
 

@@ -36,16 +36,11 @@ int st_scan_dtype(st_json *json, const char *fault, lmc_dtype *dtype)
 static int parse_shape(st_scan *scan, st_tensor *tensor)
 {
     st_json *const json = &scan->json;
-    unsigned rank = 0;
-    if (!st_json_take(json, '[', "the shape is not an array"))
-        return 0;
-    const size_t text_at = json->at - 1;
+    size_t rank = 0;
+    st_json_skip_space(json);
+    const size_t text_at = json->at;
     tensor->shape_at = (uint32_t)scan->dim_count;
-    if (st_json_try(json, ']')) {
-        tensor->rank = 0;
-        return 1;
-    }
-    do {
+    for (size_t count = 0; st_json_next(json, '[', &count, NULL); rank++) {
         uint64_t dim = 0;
         if (!st_json_u64(json, &dim))
             return 0;
@@ -55,33 +50,27 @@ static int parse_shape(st_scan *scan, st_tensor *tensor)
         }
         if (scan->dims && rank < ST_RANK_KEPT)
             scan->dims[scan->dim_count + rank] = dim;
-        rank++;
-    } while (st_json_try(json, ','));
+    }
     tensor->rank = (uint16_t)rank;
     if (rank <= ST_RANK_KEPT)
         scan->dim_count += rank;
     else
         tensor->shape_at = (uint32_t)text_at;
-    return st_json_take(json, ']', "a ',' or ']' is expected");
+    return !json->fault;
 }
 
 /* Unknown keys are skipped, as the official package does; repeated ones among them mean nothing. */
-static int parse_member(st_scan *scan, st_tensor *tensor, unsigned *seen)
+static int parse_member(st_scan *scan, st_span raw, st_tensor *tensor, unsigned *seen)
 {
     static const char *const keys[] = {"dtype", "shape", "data_offsets"};
     st_json *const json = &scan->json;
-    st_span raw;
     lmc_dtype dtype = LMC_DTYPE_U8;
     unsigned key = 0;
-    if (!st_json_string(json, &raw))
-        return 0;
     while (key < KEY_OTHER && !st_json_string_is(json->text, raw, keys[key]))
         key++;
     if (key != KEY_OTHER && (*seen & 1u << key) != 0)
         return fail_at(scan, raw.offset, "a key stands twice in an entry");
     *seen |= 1u << key;
-    if (!st_json_take(json, ':', "a ':' is expected"))
-        return 0;
     switch (key) {
     case KEY_DTYPE:
         if (!st_scan_dtype(json, "the dtype is unknown", &dtype))
@@ -103,16 +92,12 @@ static int parse_entry(st_scan *scan, st_span raw_name)
     st_json *const json = &scan->json;
     st_tensor tensor = {.raw_name = raw_name};
     unsigned seen = 0;
-    if (!st_json_take(json, '{', "a tensor's entry is not an object"))
-        return 0;
-    if (!st_json_try(json, '}')) {
-        do {
-            if (!parse_member(scan, &tensor, &seen))
-                return 0;
-        } while (st_json_try(json, ','));
-        if (!st_json_take(json, '}', "a ',' or '}' is expected"))
+    st_span key;
+    for (size_t count = 0; st_json_next(json, '{', &count, &key);)
+        if (!parse_member(scan, key, &tensor, &seen))
             return 0;
-    }
+    if (json->fault)
+        return 0;
     if ((seen & 7u) != 7u)
         return fail_at(scan, raw_name.offset, "a tensor's entry lacks dtype, shape or data_offsets");
     tensor.name_offset = (uint32_t)scan->name_nbytes;
@@ -127,18 +112,14 @@ static int parse_entry(st_scan *scan, st_span raw_name)
 
 /* ---- __metadata__ ---- */
 
-static int parse_metadata_string(st_scan *scan)
+static void keep_metadata_string(st_scan *scan, st_span raw)
 {
-    st_span raw;
-    if (!st_json_string(&scan->json, &raw))
-        return 0;
     char *const dst = !scan->metadata_bytes ? NULL : scan->metadata_bytes + scan->metadata_nbytes;
     if (scan->metadata_at)
         scan->metadata_at[scan->metadata_string_count] = (uint32_t)scan->metadata_nbytes;
     scan->metadata_string_count++;
     scan->metadata_nbytes +=
         st_json_unescape(scan->json.text, raw, dst) + 1; /* its NUL: the array is zeroed */
-    return 1;
 }
 
 static int parse_metadata(st_scan *scan, st_span raw_name)
@@ -147,25 +128,20 @@ static int parse_metadata(st_scan *scan, st_span raw_name)
     if (scan->has_metadata)
         return fail_at(scan, raw_name.offset, "__metadata__ stands twice in the header");
     scan->has_metadata = 1;
-    if (!st_json_try(json, '{')) {
-        /* null says "none", as for the official package; what else stands here is a fault */
-        const size_t at = json->at;
-        if (json->nbytes - at >= 4 && memcmp(json->text + at, "null", 4) == 0) {
-            json->at += 4;
-            return 1;
-        }
-        return fail_at(scan, at, "__metadata__ is not an object");
+    st_json_skip_space(json);
+    const size_t start = json->at;
+    if (json->nbytes - start >= 4 && memcmp(json->text + start, "null", 4) == 0) {
+        json->at += 4; /* "none", as for the official package; what else stands here is a fault */
+        return 1;
     }
-    const size_t start = json->at - 1;
-    if (!st_json_try(json, '}')) {
-        do {
-            if (!parse_metadata_string(scan) || !st_json_take(json, ':', "a ':' is expected") ||
-                !parse_metadata_string(scan))
-                return 0;
-        } while (st_json_try(json, ','));
-        if (!st_json_take(json, '}', "a ',' or '}' is expected"))
-            return 0;
+    st_span key;
+    st_span value;
+    for (size_t count = 0; st_json_next(json, '{', &count, &key) && st_json_string(json, &value);) {
+        keep_metadata_string(scan, key);
+        keep_metadata_string(scan, value);
     }
+    if (json->fault)
+        return 0;
     scan->metadata.offset = (uint32_t)start;
     scan->metadata.nbytes = (uint32_t)(json->at - start);
     return 1;
@@ -176,22 +152,16 @@ static int parse_metadata(st_scan *scan, st_span raw_name)
 int st_scan_run(st_scan *scan)
 {
     st_json *const json = &scan->json;
-    if (!st_json_take(json, '{', "the header does not begin with '{'"))
-        return 0;
-    if (!st_json_try(json, '}')) {
-        do {
-            st_span raw;
-            if (!st_json_string(json, &raw) || !st_json_take(json, ':', "a ':' is expected"))
-                return 0;
-            const int is_metadata = st_json_string_is(json->text, raw, "__metadata__");
-            if (!(is_metadata ? parse_metadata(scan, raw) : parse_entry(scan, raw))) {
-                scan->faulty_entry = is_metadata ? scan->faulty_entry : raw;
-                return 0;
-            }
-        } while (st_json_try(json, ','));
-        if (!st_json_take(json, '}', "a ',' or '}' is expected"))
+    st_span raw;
+    for (size_t count = 0; st_json_next(json, '{', &count, &raw);) {
+        const int is_metadata = st_json_string_is(json->text, raw, "__metadata__");
+        if (!(is_metadata ? parse_metadata(scan, raw) : parse_entry(scan, raw))) {
+            scan->faulty_entry = is_metadata ? scan->faulty_entry : raw;
             return 0;
+        }
     }
+    if (json->fault)
+        return 0;
     st_json_skip_space(json); /* padding */
     if (json->at < json->nbytes)
         return fail_at(scan, json->at, "something follows the header's closing brace");

@@ -60,24 +60,6 @@ static lmc_status refuse_name(const index_check *check, st_span value, size_t nb
     return st_fail(check->diag, LMC_ERR_HEADER, value.offset, "the index names \"%s\", %s", shown, fault);
 }
 
-/* *is_there: a file of that name, with this suffix, stands beside the index. */
-static lmc_status look_for(const index_check *check, const char *suffix, int *is_there)
-{
-    char *const directory = lmc_directory_of(check->memory, check->path);
-    char *const path = !directory ? NULL : lmc_path_join(check->memory, directory, check->name, suffix);
-    const lmc_status status = path ? LMC_OK : st_fail_nomem(check->diag);
-    *is_there = path && lmc_is_file(path);
-    st_release(check->memory, directory);
-    st_release(check->memory, path);
-    return status;
-}
-
-static lmc_status refuse_missing(index_check *check, st_span value)
-{
-    const size_t nbytes = st_json_unescape(check->json.text, value, check->name);
-    return refuse_name(check, value, nbytes, "a file that is missing");
-}
-
 static lmc_status check_value(index_check *check, st_span value)
 {
     int is_there = 0;
@@ -86,11 +68,21 @@ static lmc_status check_value(index_check *check, st_span value)
     if (strlen(check->name) != nbytes || nbytes == 0 || strchr(check->name, '/') != NULL ||
         strchr(check->name, '\\') != NULL || strcmp(check->name, ".") == 0 || strcmp(check->name, "..") == 0)
         return refuse_name(check, value, nbytes, "which is not the plain name of a file");
-    LMC_TRY(look_for(check, "", &is_there));
-    if (!is_there && check->suffix[0] != '\0')
-        LMC_TRY(look_for(check, check->suffix, &is_there));
+    /* a file of that name, with the suffix or without, beside the index */
+    for (int i = 0; i < 2 && !is_there; i++) {
+        char *const directory = lmc_directory_of(check->memory, check->path);
+        char *const path =
+            !directory ? NULL
+                       : lmc_path_join(check->memory, directory, check->name, i == 0 ? "" : check->suffix);
+        const int has_memory = path != NULL;
+        is_there = path && lmc_is_file(path);
+        st_release(check->memory, directory);
+        st_release(check->memory, path);
+        if (!has_memory)
+            return st_fail_nomem(check->diag);
+    }
     if (!is_there && !check->may_lack_all)
-        return refuse_missing(check, value);
+        return refuse_name(check, value, nbytes, "a file that is missing");
     if (!is_there && !check->has_missing)
         check->first_missing = value;
     check->has_missing |= !is_there;
@@ -102,55 +94,37 @@ static lmc_status check_weight_map(index_check *check)
 {
     st_json *const json = &check->json;
     const unsigned char *const text = json->text;
-    if (!st_json_take(json, '{', "weight_map is not an object"))
-        return fail_json(check);
-    if (st_json_try(json, '}'))
-        return LMC_OK;
-    do {
-        st_span key;
-        st_span value;
-        if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing"))
-            return fail_json(check);
-        if (!st_json_string(json, &value))
-            return fail_json(check);
+    st_span key;
+    st_span value;
+    for (size_t count = 0; st_json_next(json, '{', &count, &key) && st_json_string(json, &value);) {
         if (value.nbytes != check->last_value.nbytes ||
             memcmp(text + value.offset, text + check->last_value.offset, value.nbytes) != 0)
             LMC_TRY(check_value(check, value));
         check->last_value = value;
-    } while (st_json_try(json, ','));
-    return st_json_take(json, '}', "a '}' is missing") ? LMC_OK : fail_json(check);
+    }
+    return json->fault ? fail_json(check) : LMC_OK;
 }
 
-static lmc_status check_members(index_check *check)
+/* The text of the index, in check->json. */
+static lmc_status check_text(index_check *check)
 {
     st_json *const json = &check->json;
-    if (!st_json_take(json, '{', "it is not a JSON object"))
-        return fail_json(check);
-    if (st_json_try(json, '}'))
-        return LMC_OK;
-    do {
-        st_span key;
-        if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing"))
-            return fail_json(check);
+    st_span key;
+    for (size_t count = 0; st_json_next(json, '{', &count, &key);) {
         if (st_json_string_is(json->text, key, "weight_map")) {
             check->has_weight_map = 1;
             LMC_TRY(check_weight_map(check));
         } else if (!st_json_skip_value(json, DEPTH_MAX)) {
             return fail_json(check);
         }
-    } while (st_json_try(json, ','));
-    return st_json_take(json, '}', "a '}' is missing") ? LMC_OK : fail_json(check);
-}
-
-/* The text of the index, in check->json. */
-static lmc_status check_text(index_check *check)
-{
-    LMC_TRY(check_members(check));
-    st_json_skip_space(&check->json);
-    if (check->json.at != check->json.nbytes)
+    }
+    st_json_skip_space(json);
+    if (json->fault || json->at != json->nbytes)
         return fail_json(check);
     if (check->has_missing && check->has_found)
-        return refuse_missing(check, check->first_missing);
+        return refuse_name(check, check->first_missing,
+                           st_json_unescape(json->text, check->first_missing, check->name),
+                           "a file that is missing");
     return check->has_weight_map
                ? LMC_OK
                : st_fail(check->diag, LMC_ERR_HEADER, LMC_ST_NO_OFFSET, "the index has no weight_map");

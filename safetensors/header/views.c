@@ -109,17 +109,13 @@ static int read_numbers(views_pass *pass, uint64_t *numbers, unsigned *count)
 {
     st_json *const json = &pass->json;
     *count = 0;
-    if (!st_json_take(json, '[', "shape or strides of a view are not an array"))
-        return 0;
-    if (st_json_try(json, ']'))
-        return 1;
-    do {
+    for (size_t seen = 0; st_json_next(json, '[', &seen, NULL);) {
         if (*count == ST_VIEW_RANK_MAX)
             return refuse(pass, "a view has more than 65 dimensions");
         if (!st_json_u64(json, &numbers[(*count)++]))
             return 0;
-    } while (st_json_try(json, ','));
-    return st_json_take(json, ']', "a ',' or ']' is expected");
+    }
+    return !json->fault;
 }
 
 /* A view before its rules are checked. */
@@ -130,17 +126,14 @@ typedef struct view_draft {
     uint64_t strides[ST_VIEW_RANK_MAX];
 } view_draft;
 
-static int read_view_member(views_pass *pass, view_draft *draft)
+static int read_view_member(views_pass *pass, st_span raw, view_draft *draft)
 {
     static const char *const keys[] = {"name", "dtype", "shape", "strides", "offset", "byte_order", "note"};
     st_json *const json = &pass->json;
     st_view *const view = &draft->view;
-    st_span raw;
     lmc_dtype dtype = LMC_DTYPE_U8;
     uint32_t note_nbytes = 0;
     unsigned key = 0;
-    if (!st_json_string(json, &raw) || !st_json_take(json, ':', "a ':' is expected"))
-        return 0;
     while (key < KEY_COUNT && !st_json_string_is(json->text, raw, keys[key]))
         key++;
     if (key < KEY_COUNT && (draft->seen & 1u << key) != 0)
@@ -205,26 +198,17 @@ static int keep_view(views_pass *pass, view_draft *draft, int is_first, uint64_t
 static int read_list(views_pass *pass, size_t tensor, uint64_t tensor_nbytes)
 {
     st_json *const json = &pass->json;
-    int is_first = 1;
-    if (!st_json_take(json, '[', "its views are not an array"))
-        return 0;
-    do {
+    size_t count = 0;
+    st_span key;
+    while (st_json_next(json, '[', &count, NULL)) {
         view_draft draft = {.view = {.tensor = (uint32_t)tensor}};
-        if (!st_json_take(json, '{', "a view is not an object"))
-            return 0;
-        if (!st_json_try(json, '}')) {
-            do {
-                if (!read_view_member(pass, &draft))
-                    return 0;
-            } while (st_json_try(json, ','));
-            if (!st_json_take(json, '}', "a ',' or '}' is expected"))
+        for (size_t seen = 0; st_json_next(json, '{', &seen, &key);)
+            if (!read_view_member(pass, key, &draft))
                 return 0;
-        }
-        if (!keep_view(pass, &draft, is_first, tensor_nbytes))
+        if (json->fault || !keep_view(pass, &draft, count == 1, tensor_nbytes))
             return 0;
-        is_first = 0;
-    } while (st_json_try(json, ','));
-    return st_json_take(json, ']', "a ',' or ']' is expected");
+    }
+    return !json->fault && (count > 0 || refuse(pass, "its views are none"));
 }
 
 /* Reads the entry of a tensor again, for this key. The text was checked. */
@@ -234,11 +218,9 @@ static int read_entry(views_pass *pass, size_t index, const st_tensor *tensor)
     st_span raw;
     int has_views = 0;
     json->at = tensor->raw_name.offset;
-    if (!st_json_string(json, &raw) || !st_json_try(json, ':') || !st_json_try(json, '{'))
+    if (!st_json_string(json, &raw) || !st_json_try(json, ':'))
         return 0;
-    do {
-        if (!st_json_string(json, &raw) || !st_json_try(json, ':'))
-            return 0;
+    for (size_t count = 0; st_json_next(json, '{', &count, &raw);) {
         const int is_views = st_json_string_is(json->text, raw, "views");
         if (is_views && has_views)
             return refuse(pass, "its views stand twice");
@@ -246,7 +228,7 @@ static int read_entry(views_pass *pass, size_t index, const st_tensor *tensor)
         if (!(is_views ? read_list(pass, index, tensor->end - tensor->begin)
                        : st_json_skip_value(json, VALUE_DEPTH)))
             return 0;
-    } while (st_json_try(json, ','));
+    }
     return 1;
 }
 

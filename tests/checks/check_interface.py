@@ -79,7 +79,8 @@ def exported_by(library):
 def check_exports(tree, library, headers):
     paths = glob.glob(os.path.join(tree.build, "**", library), recursive=True)
     if not paths:
-        yield f"{library}: not found"
+        if library != "liblmc_cuda.so":  # a build may leave it out
+            yield f"{library}: not found"
         return
     calls = set()
     for header in headers:

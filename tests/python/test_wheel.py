@@ -131,14 +131,9 @@ def test_module(venv):
     run(venv, "lmc-st", "no-such-command", status=2)
 
 
-def test_kernels_for_gpus(venv):
-    program = "from lmcodec._cuda import cuda_abi; print(cuda_abi.calls().kernels_text().decode())"
-    assert python(venv, program) == "sm_80 sm_90 sm_100 compute_80"
-    program = ("import ctypes; from lmcodec._cuda import cuda_abi, cuda_batch\n"
-               "try: cuda_batch.init(cuda_abi.calls())\n"
-               "except Exception as error: print(type(error).__name__, error)")
-    assert python(venv, program, LMC_CUDA_DRIVER="no-driver.so.1").startswith(
-        "UnsupportedError there is no driver: no-driver.so.1")
+def test_no_kernels_for_gpus(venv):
+    """What has not run on a device is not in the wheel."""
+    assert python(venv, "from lmcodec._cuda import cuda_abi; print(cuda_abi.calls())") == "None"
 
 
 def test_doctor(venv, native_dir):

@@ -1,7 +1,7 @@
-"""PyTorch and its CUDA devices, for tensors that a GPU decodes. This has not run on hardware.
+"""PyTorch and its CUDA devices, for tensors that a GPU decodes.
 
 LMCODEC_CUDA_DECODE in the environment: with "auto" the device decodes where it can; with "1" it must, and a want of
-kernels or a driver is an error. Otherwise the host decodes, as for all other devices, until a device has run the tests.
+kernels or a driver is an error. Otherwise the host decodes, as for all other devices.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def _device_info(index: int) -> Any:
     """What lmc_cuda_init() says of a device, or why it has no kernels: an UnsupportedError."""
     calls = cuda_abi.calls()
     if calls is None:
-        return UnsupportedError("the package was built without liblmc_cuda")
+        return UnsupportedError("the package was built without liblmc_cuda: in a clone of LMC, "
+                                "`pip install . -Ccmake.define.LMC_BUILD_CUDA=ON` builds it (docs/gpu.md)")
     try:
         with torch.cuda.device(index):
             torch.empty(1, device="cuda")  # makes the context
