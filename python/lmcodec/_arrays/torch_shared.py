@@ -47,7 +47,7 @@ def shared_names(tensors: Mapping[str, Any]) -> list[set[str]]:
 def unshared(tensors: Mapping[str, Any]) -> dict[str, Any]:
     """The tensors, with copies of those that are not contiguous, or whose memory another one has, too."""
     kept = {name for names in shared_names(tensors) for name in sorted(names)[:1]}
-    return {name: tensor.contiguous() if name in kept or tensor.device.type == "meta" else tensor.detach().clone()
+    return {name: (tensor if name in kept or tensor.device.type == "meta" else tensor.detach().clone()).contiguous()
             for name, tensor in tensors.items()}
 
 

@@ -440,6 +440,8 @@ def _written(tensors: Mapping[str, Any], path: str) -> Iterator[str]:
         from .._arrays.torch_shared import unshared
 
         tensors = unshared(tensors)
+    elif name == "numpy":
+        tensors = {key: array if array.flags.c_contiguous else array.copy() for key, array in tensors.items()}
     module = importlib.import_module("lmcodec." + name)
     parent = os.path.dirname(os.path.abspath(path))
     with tempfile.TemporaryDirectory(prefix=".lmcodec-", dir=parent) as folder:
