@@ -92,6 +92,9 @@ class safe_open:
         """Closes the file, as the end of `with` does. Its slices stay usable."""
         self._file = None
 
+    def __repr__(self) -> str:
+        return "<lmcodec.safe_open %s>" % ("closed" if self._file is None else repr(self._file)[len("<lmcodec.File "):-1])
+
     def __enter__(self) -> safe_open:
         return self
 

@@ -284,6 +284,9 @@ class RemoteFile(File):
         self._root = None
         super().close()
 
+    def _shown_name(self) -> str:
+        return hide_secrets(self._made_of[0])
+
     def __enter__(self) -> RemoteFile:
         return self
 
