@@ -23,6 +23,7 @@ from ._codec import row_nbytes_of
 from ._errors import ArgumentError
 from ._files import memory, objects, writer
 from ._files.convert import open_original
+from ._files.left_out import warn_of_left_out
 from ._files.options import Path, Progress
 from ._files.safe_open import safe_open
 
@@ -43,12 +44,15 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", thr
     threads: how many share the work; None for one per core. base, base_dirs: as for File.
     backend: accepted for compatibility with safetensors; ignored.
     progress(done bytes, all bytes): called while the file is read; True shows a bar.
+    Warns (UserWarning) of entries of a file of torch.save() that are no tensors.
     Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError (this torch lacks a dtype),
     ArgumentError, MemoryError.
     """
     with safe_open(filename, "pt", device, backend=backend, threads=threads, base=base, base_dirs=base_dirs,
                    storage_options=storage_options) as file:
-        return file.get_tensors(progress=progress)
+        loaded = file.get_tensors(progress=progress)
+        warn_of_left_out(file.file, filename, stacklevel=2, base=base, base_dirs=base_dirs)
+        return loaded
 
 
 def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,

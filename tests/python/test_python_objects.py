@@ -3,6 +3,7 @@ safetensors."""
 import io
 import os
 import pickle
+import warnings
 
 import pytest
 
@@ -148,6 +149,66 @@ def test_arrays_in_files(directory):
     numpy.save(path + ".npy", array)
     assert (lmcodec.numpy.load(path + ".npy", mmap_mode="r") == array).all()
     assert os.listdir(directory) == ["a", "a.npy"] or os.listdir(directory) == ["a.npy", "a"]
+
+
+class Module(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.size = torch.nn.Linear(4, 4), 7
+
+
+def left_out(state, directory):
+    """What load_file() says of the plain file, and the same of its archive."""
+    path, told = os.path.join(directory, "state.pt"), []
+    torch.save(state, path)
+    lmcodec.convert(path, force=True)
+    for name in (path, path + ".lmc"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loaded = lmcodec.torch.load_file(name)
+        assert all(isinstance(tensor, torch.Tensor) for tensor in loaded.values())
+        told.append([str(each.message).replace(name, "") for each in caught])
+        assert all(each.filename == __file__ for each in caught)
+    assert told[0] == told[1]
+    return told[0]
+
+
+def test_what_load_file_leaves_out_is_named(directory):
+    weight = torch.randn(300, 400)
+    told = left_out({"step": 7, "model": {"weight": weight, "eps": 1e-5, "more": [weight, "text"]}, "none": None,
+                     "args": {"lr": 0.1}, "empty": {}}, directory)
+    assert len(told) == 1 and "leaves out step, model.eps, model.more.1, args:" in told[0]
+    assert "lmcodec.torch.load()" in told[0]
+    assert left_out({"weight": weight, "b": torch.nn.Parameter(torch.zeros(3))}, directory) == []
+    assert left_out(Module().state_dict(), directory) == []
+    optimizer = torch.optim.AdamW(Module().parameters())
+    assert "param_groups" in left_out({"weight": weight, "optimizer": optimizer.state_dict()}, directory)[0] \
+        or "all of it" in left_out(optimizer.state_dict(), directory)[0]
+    many = {"weight": weight, **{"key%d" % n: n for n in range(20)}}
+    assert "key7 and 12 more" in left_out(many, directory)[0]
+    assert "inner" not in left_out(Module(), directory)[0].replace("_inner", "")
+
+
+def test_hostile_pickles_are_not_called(directory, monkeypatch):
+    """Nor do they end a load: a pickle that is not understood has no names."""
+    made = os.path.join(directory, "made")
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (made,)
+
+    assert left_out({"a": torch.zeros(1000), "b": Evil()}, directory) != []
+    deep, wide = [], [torch.zeros(9), 5]
+    for _ in range(200):
+        deep = [deep, 1]
+    for _ in range(14):
+        wide = [wide, wide]
+    left_out({"a": torch.zeros(1000), "b": deep}, directory)
+    assert ".1:" in left_out({"a": torch.zeros(1000), "b": wide}, directory)[0]
+    cycle = {"a": torch.zeros(1000), "c": 5}
+    cycle["cycle"] = cycle
+    assert "leaves out c:" in left_out(cycle, directory)[0]
+    assert not os.path.exists(made)
 
 
 def test_urls(directory, state):

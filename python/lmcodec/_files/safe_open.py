@@ -50,6 +50,11 @@ class safe_open:
         return self._open().metadata
 
     @property
+    def file(self) -> File:
+        """The open file."""
+        return self._open()
+
+    @property
     def content_nbytes(self) -> int:
         """Bytes of all tensors."""
         return sum(tensor.nbytes for tensor in self._open().tensors.values())
