@@ -10,7 +10,8 @@ import pytest
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
 pytest.importorskip("torch", reason="torch is not installed (Debian: python3-torch)")
 pytest.importorskip("transformers", reason="transformers is not installed")
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "transformers"))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "interop", "transformers"))
 from models import TEXT, save_gpt2, save_llama  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402

@@ -99,7 +99,7 @@ def test_source_distribution(wheel, tmp_path):
     with tarfile.open(tmp_path / name) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"LICENSE", "include/lmc_st.h", "python/lmcodec/torch.py", "docs/python.md"} <= names
-    assert not any(name.startswith(("examples/data/", "tests/vectors/", "tests/fuzz/corpus/")) for name in names)
+    assert not any(name.startswith(("examples/data/", "tests/format/vectors/", "tests/fuzz/corpus/")) for name in names)
 
 
 def test_entry_points(wheel):
