@@ -190,9 +190,9 @@ def make_files(folder, mib):
         values = (random.standard_normal(shape, dtype="f4") * 0.02).view("u4") >> 16
         halves["layer.%d" % number] = ("BF16", shape, values.astype("u2"))
         halves_as_f16["layer.%d" % number] = (random.standard_normal(shape, dtype="f4") * 0.02).astype("f2")
-    lmcodec.save(halves, folder + "/big.safetensors")
+    lmcodec.serialize_file(halves, folder + "/big.safetensors")
     safetensors.numpy.save_file(halves_as_f16, folder + "/as_f16.safetensors")
-    lmcodec.save({"layer.%d" % n: ("F32", (8, 32), random.standard_normal((8, 32), dtype="f4")) for n in range(MANY)},
+    lmcodec.serialize_file({"layer.%d" % n: ("F32", (8, 32), random.standard_normal((8, 32), dtype="f4")) for n in range(MANY)},
                  folder + "/many.safetensors")
     for name in ("big", "as_f16", "many"):
         lmcodec.convert("%s/%s.safetensors" % (folder, name), "%s/%s.lmc" % (folder, name), fsync=False)

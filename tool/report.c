@@ -50,7 +50,9 @@ int cli_report(const lmc_st_diag *diag)
         fprintf(stderr, "tensor \"%s\": ", diag->tensor);
     if (diag->offset != LMC_ST_NO_OFFSET)
         fprintf(stderr, "offset %llu: ", (unsigned long long)diag->offset);
-    fprintf(stderr, "%s\n", diag->text);
+    const int is_url = diag->os_errno == ENOENT && strstr(diag->file, "://") != NULL;
+    fprintf(stderr, "%s%s\n", diag->text,
+            is_url ? " (lmc-st reads local files; lmcodec.remote in Python reads URLs)" : "");
     const int is_interrupted = diag->os_errno == EINTR && cli_cancel != 0;
     return cli_exit_status(is_interrupted ? LMC_ERR_CANCELLED : diag->status);
 }

@@ -134,6 +134,8 @@ def encode(data: Any, dtype: str | None = None, *, level: str = "default", threa
     Returns at most 48 bytes more than `data` has. Raises ArgumentError, BaseError (its size differs), MemoryError,
     TypeError (no buffer, or one of Python objects), and BufferError or ValueError for a buffer that is not contiguous.
     """
+    if hasattr(data, "data_ptr"):
+        raise TypeError("a tensor of torch has no buffer: lmcodec.torch.encode() takes it")
     params = _abi.Params()
     _abi.params_init(ctypes.byref(params), ctypes.sizeof(params))
     guess_dtype, guess_row_nbytes = _describe(data) if dtype is None or row_nbytes is None else ("U8", 0)

@@ -8,13 +8,20 @@ from __future__ import annotations
 import errno
 import json
 import os
+import sys
 from typing import Any
 
 from . import _abi
 
 
-class LMCError(Exception):
+class _Root(Exception):
+    """Python lets the bases of LMCError change only if they are classes written in Python."""
+
+
+class LMCError(_Root):
     """Anything that the library or the package refuses. The text names file and tensor.
+
+    It is a safetensors.SafetensorError, too, once a program has imported safetensors.
 
     status: text of the status, for example "checksum does not match", or None.
     file, tensor: names, or None.
@@ -28,8 +35,22 @@ class LMCError(Exception):
     offset: int | None = None
     damages: tuple[Exception, ...] = ()
 
+    def __init__(self, *args: object) -> None:
+        _join_safetensors()
+        super().__init__(*args)
+
     def __str__(self) -> str:  # KeyError would quote it
         return Exception.__str__(self)
+
+
+def _join_safetensors() -> None:
+    """Makes every exception of the package one of safetensors, if the program has imported that.
+
+    `except` looks at base classes alone. safetensors is not imported for it: who catches its exception has done so.
+    """
+    theirs = getattr(sys.modules.get("safetensors"), "SafetensorError", None)
+    if isinstance(theirs, type) and not issubclass(LMCError, theirs) and not issubclass(theirs, LMCError):
+        LMCError.__bases__ = (theirs, _Root)
 
 
 class ArgumentError(LMCError, ValueError):
@@ -68,6 +89,10 @@ class TensorNotFound(LMCError, KeyError):
     """The file has no tensor of this name."""
 
 
+class StepNotFound(ArgumentError, KeyError):
+    """The run has no such step."""
+
+
 class SliceError(LMCError, IndexError):
     """An index or a slice leaves the tensor, or is of a kind that the file's framework does not take."""
 
@@ -81,6 +106,7 @@ class ClosedError(LMCError, ValueError):
 
 
 SafetensorError = LMCError
+_join_safetensors()
 
 (_ARG, _NOMEM, _DST_SMALL, _TRUNCATED, _CORRUPT, _UNSUPPORTED, _CHECKSUM, _BASE, _LIMIT, _IO, _HEADER,
  _CANCELLED) = range(1, 13)
@@ -107,9 +133,14 @@ def error_of(status: int, text: str = "", file: str | None = None, tensor: str |
     if status == _NOMEM:
         return MemoryError(text)
     if status == _IO or os_errno in (errno.EEXIST, errno.EISDIR):
+        if os_errno == errno.ENOENT and "://" in (file or ""):
+            text += " (this call takes local paths; safe_open(), load_file() and lmcodec.remote read URLs)"
         return OSError(os_errno or errno.EIO, text, file)
     where = [part for part in (file, "tensor %r" % tensor if tensor is not None else None) if part]
-    error = _CLASSES.get(status, LMCError)(": ".join([*where, text]))
+    kind = _CLASSES.get(status, LMCError)
+    if status == _ARG and text.startswith("there is no step "):
+        kind = StepNotFound
+    error = kind(": ".join([*where, text]))
     error.status, error.file, error.tensor, error.offset = meaning, file, tensor, offset
     return error
 

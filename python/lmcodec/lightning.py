@@ -9,15 +9,11 @@ import importlib
 import os
 import secrets
 import sys
-import tempfile
 import threading
 from typing import Any
 
-import torch
-
 from . import torch as _torch
 from ._errors import ArgumentError, LMCError
-from ._files.convert import convert
 from ._files.file import File
 
 __all__ = ["CheckpointIO"]
@@ -103,11 +99,8 @@ class CheckpointIO(_Base):  # type: ignore[misc]
             chain = ()
         work = os.path.join(folder, ".%s.tmp" % secrets.token_hex(8))  # `name` may be another name of a base
         try:
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp") as plain:
-                torch.save(checkpoint, plain)
-                plain.flush()
-                convert(plain.name, work, level=self._level, threads=self._threads, fsync=self._fsync,
-                               base=chain[-1] if chain else None, base_dirs=[bases] if chain else [])
+            _torch.save(checkpoint, work, level=self._level, threads=self._threads, fsync=self._fsync,
+                        base=chain[-1] if chain else None, base_dirs=[bases] if chain else [])
             links = {*self._latest, *_links_of(name)}
             os.replace(work, name)
         finally:

@@ -1,43 +1,78 @@
-"""NumPy arrays: a drop-in replacement for safetensors.numpy that also takes archives.
+"""NumPy arrays: safetensors.numpy and numpy.save(), numpy.load() with archives.
 
-    from lmcodec.numpy import load_file, save_file
+    from lmcodec.numpy import load_file, save_file                  # arrays by names, as safetensors.numpy has them
+    lmcodec.numpy.savez("arrays.npz", a=array)                      # as numpy.savez() writes it, packed
+    arrays = lmcodec.numpy.load("arrays.npz")
 
 dtypes that NumPy lacks (bfloat16, fp8, fp4) come from ml_dtypes. An fp4 array has one byte per value.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any, Mapping, Sequence
+from typing import IO, Any, Mapping, Sequence, overload
 
 import numpy
 
 from ._arrays.numpy_arrays import name_of, pack_f4
-from ._files import memory, writer
+from ._files import memory, objects, writer
 from ._files.convert import open_original
 from ._files.options import Path, Progress
 from ._files.safe_open import safe_open
 
-__all__ = ["load", "load_file", "load_npy", "save", "save_file"]
+__all__ = ["load", "load_file", "save", "save_file", "savez"]
+
+Array = numpy.ndarray[Any, Any]
 
 
 def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = None, base: Path | None = None,
-              base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> dict[str, Any]:
+              base_dirs: Sequence[Path] = (), storage_options: Mapping[str, Any] | None = None,
+              progress: Progress | None = None) -> dict[str, Array]:
     """All tensors of an archive or a safetensors file, as a dict of new arrays by their names.
 
+    filename: a path, or a URL such as "s3://bucket/model.lmc"; storage_options are for fsspec then.
     threads: how many share the work; None for one per core. base, base_dirs: as for File.
     backend: accepted for compatibility with safetensors; ignored.
-    progress(done bytes, all bytes): called while the file is read.
+    progress(done bytes, all bytes): called while the file is read; True shows a bar.
     Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError, MemoryError.
     """
-    with safe_open(filename, "np", backend=backend, threads=threads, base=base, base_dirs=base_dirs) as file:
+    with safe_open(filename, "np", backend=backend, threads=threads, base=base, base_dirs=base_dirs,
+                   storage_options=storage_options) as file:
         return file.get_tensors(progress=progress)
 
 
-def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, Any]:
-    """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
-    with memory.file_of(data) as path:
-        return load_file(path, threads=threads)
+def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, threads: int | None = None,
+         base: Path | None = None, base_dirs: Sequence[Path] = (), storage_options: Mapping[str, Any] | None = None,
+         progress: Progress | None = None, **options: Any) -> Any:
+    """What numpy.load() gives for a file, or for the original of an archive: `model.npz.lmc`, `array.npy.lmc`. For bytes,
+    what safetensors.numpy.load() gives: a dict of their arrays.
+
+    file: a path, an open file, a URL, or the bytes of an archive or a safetensors file. An archive is restored to
+        memory. For an .npz file it stays there until the result is closed. A safetensors file, or an archive of one, is
+        read as by load_file().
+    mmap_mode, allow_pickle and further options are for numpy.load(). An original in memory is not mapped.
+    base, base_dirs: of the archive. storage_options: of a URL, for fsspec. Raises what numpy.load() raises, and as
+    restore() does.
+    """
+    if isinstance(file, (bytes, bytearray, memoryview)):
+        with memory.file_of(file) as path:
+            return load_file(path, threads=threads)
+    with objects.located(file, storage_options) as (source, container):
+        if container is None:
+            return numpy.load(source, mmap_mode, allow_pickle, **options)
+        if container == "safetensors":
+            return load_file(source, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+        original = open_original(source, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    result: Any = None
+    try:
+        result = numpy.load(original, None, allow_pickle, **options)
+    finally:
+        if isinstance(result, numpy.lib.npyio.NpzFile):
+            setattr(result, "fid", original)  # which its close() closes
+        else:
+            original.close()
+    return result
 
 
 def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None, *,
@@ -58,29 +93,44 @@ def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[
                   base=base, base_dirs=base_dirs, progress=progress)
 
 
-def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None, *, plain: bool = False,
-         level: str = "default", threads: int | None = None) -> bytes:
-    """The bytes of an archive, or with plain=True of a safetensors file. Arguments and exceptions as of save_file()."""
-    return writer.to_bytes(_entries(tensor_dict), metadata, plain=plain, level=level, threads=threads)
+@overload
+def save(file: Mapping[str, Any], arr: Mapping[str, str] | None = None, metadata: Mapping[str, str] | None = None, *,
+         plain: bool = False, level: str = "default", threads: int | None = None) -> bytes: ...
 
 
-def load_npy(filename: Path, *, allow_pickle: bool = False, threads: int | None = None, base: Path | None = None,
-             base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> Any:
-    """numpy.load() of the original of an archive: `model.npz.lmc`, `array.npy.lmc`.
+@overload
+def save(file: str | os.PathLike[str] | IO[bytes], arr: Any, *, level: str = "default", threads: int | None = None,
+         fsync: bool = False, base: Path | None = None, base_dirs: Sequence[Path] = (),
+         progress: Progress | None = None, **options: Any) -> None: ...
 
-    The original is restored to memory. For an .npz file it stays there until the result is closed. allow_pickle is
-    for numpy.load(). Raises what numpy.load() raises, and as restore() does.
+
+def save(file: Any, arr: Any = None, metadata: Any = None, *, plain: bool = False, level: str = "default",
+         threads: int | None = None, **options: Any) -> Any:
+    """save(file, arr) writes what numpy.save() writes, packed: load() reads it. save(arrays) and save(arrays, metadata)
+    return the bytes of an archive, where safetensors.numpy.save() returns those of a safetensors file.
+
+    file: a path, whose file is replaced, whole or not at all; or an open file. The result is an archive. Its name is
+        the one that is given: no ".npy" is added.
+    fsync: True waits until the bytes are on the disk. base, base_dirs: an earlier file to code against.
+    Further options are for numpy.save().
+    arrays, metadata: as for save_file(). plain: True returns the bytes of a safetensors file.
+    level: "default", "fast" or "max". threads: None for one per core.
+    Raises what numpy.save() raises, and as convert() and save_file() do.
     """
-    file = open_original(filename, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
-    result: Any = None
-    try:
-        result = numpy.load(file, allow_pickle=allow_pickle)
-    finally:
-        if isinstance(result, numpy.lib.npyio.NpzFile):
-            setattr(result, "fid", file)  # which its close() closes
-        else:
-            file.close()
-    return result
+    if isinstance(file, Mapping):
+        if options:
+            raise TypeError("save() without a file takes no %r" % sorted(options)[0])
+        return writer.to_bytes(_entries(file), arr if metadata is None else metadata, plain=plain, level=level,
+                               threads=threads)
+    if metadata is not None or plain:
+        raise TypeError("a file of numpy.save() has no metadata, and is packed: numpy.save() writes a plain one")
+    ours = {name: options.pop(name) for name in ("fsync", "base", "base_dirs", "progress") if name in options}
+    return objects.pack(lambda plain: numpy.save(plain, arr, **options), file, level=level, threads=threads, **ours)
+
+
+def savez(file: str | os.PathLike[str] | IO[bytes], *args: Any, **kwds: Any) -> None:
+    """Writes what numpy.savez() writes, packed: load() reads it. The file is as for save(), and so is what is raised."""
+    objects.pack(lambda plain: numpy.savez(plain, *args, **kwds), file)
 
 
 def _entries(tensors: Mapping[str, Any]) -> list[writer.Entry]:

@@ -1,82 +1,143 @@
-"""PyTorch tensors: a drop-in replacement for safetensors.torch that also takes archives, and torch.load() of archives.
+"""PyTorch tensors: safetensors.torch and torch.save(), torch.load() with archives.
 
-    from lmcodec.torch import load_file, save_file
+    from lmcodec.torch import load_file, save_file                  # tensors, as safetensors.torch has them
+    lmcodec.torch.save(checkpoint, "checkpoint.pt")                 # any object, as torch.save() writes it, packed
+    checkpoint = lmcodec.torch.load("checkpoint.pt")
 """
 
 from __future__ import annotations
 
+import ctypes
 import inspect
+import os
+import pickle
 import sys
-from typing import Any, Mapping, Sequence
+from typing import IO, Any, Mapping, Sequence, Union, overload
 
 import torch
 
+from . import _codec
 from ._arrays.torch_shared import check_dense_and_unshared, names_to_remove
-from ._arrays.torch_types import name_of
-from ._errors import ArgumentError, LMCError
-from ._files import memory, writer
+from ._arrays.torch_types import dtype_of, name_of
+from ._codec import row_nbytes_of
+from ._errors import ArgumentError
+from ._files import memory, objects, writer
 from ._files.convert import open_original
-from ._files.file import File
+from ._files.left_out import warn_of_left_out
 from ._files.options import Path, Progress
 from ._files.safe_open import safe_open
 
-__all__ = ["load", "load_bytes", "load_file", "load_model", "save", "save_file", "save_model"]
+__all__ = ["decode", "encode", "load", "load_file", "load_model", "save", "save_file", "save_model"]
+
+Bytes = Union[bytes, bytearray, memoryview]
 
 
 def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", threads: int | None = None,
               base: Path | None = None, base_dirs: Sequence[Path] = (),
-              progress: Progress | None = None) -> dict[str, Any]:
+              storage_options: Mapping[str, Any] | None = None,
+              progress: Progress | None = None) -> dict[str, torch.Tensor]:
     """All tensors of an archive or a safetensors file, as a dict of new tensors by their names.
 
+    filename: a path, or a URL such as "s3://bucket/model.lmc"; storage_options are for fsspec then.
     device: "cpu", "cuda", "cuda:1", "mps", ..., or the number of an accelerator. Tensors for CUDA go through pinned
         memory, 256 MiB at a time: the next batch is decoded while the last one is copied.
     threads: how many share the work; None for one per core. base, base_dirs: as for File.
     backend: accepted for compatibility with safetensors; ignored.
-    progress(done bytes, all bytes): called while the file is read.
+    progress(done bytes, all bytes): called while the file is read; True shows a bar.
+    Warns (UserWarning) of entries of a file of torch.save() that are no tensors.
     Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError (this torch lacks a dtype),
     ArgumentError, MemoryError.
     """
-    with safe_open(filename, "pt", device, backend=backend, threads=threads, base=base, base_dirs=base_dirs) as file:
-        return file.get_tensors(progress=progress)
+    with safe_open(filename, "pt", device, backend=backend, threads=threads, base=base, base_dirs=base_dirs,
+                   storage_options=storage_options) as file:
+        loaded = file.get_tensors(progress=progress)
+        warn_of_left_out(file.file, filename, stacklevel=2, base=base, base_dirs=base_dirs)
+        return loaded
 
 
-def load_bytes(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, Any]:
-    """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
-    with memory.file_of(data) as path:
-        return load_file(path, threads=threads)
-
-
-def load(source: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
+def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
          threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
-         progress: Progress | None = None, **options: Any) -> Any:
-    """For bytes, load_bytes(). For a path, torch.load() of the file, or of the original if it is an archive.
+         storage_options: Mapping[str, Any] | None = None, progress: Progress | None = None, **options: Any) -> Any:
+    """What torch.load() gives for a file, or for the original of an archive. For bytes, what safetensors.torch.load()
+    gives: a dict of their tensors.
 
-    source: the bytes of a file, as for safetensors.torch.load(), or a path such as `optimizer.pt.lmc`, as for
-        torch.load(). An archive is restored to memory. Only torch unpickles it, by the rules of `weights_only`.
+    f: a path, an open file, a URL, or the bytes of an archive or a safetensors file. An archive is restored to memory.
+        Only torch unpickles it, by the rules of `weights_only`.
     mmap: True maps the restored original instead of copying it: less memory and time. Needs torch 2.1 or newer.
-    map_location, weights_only and further options are for torch.load(). An archive of a safetensors file has nothing
-        to unpickle: load_file() reads it to the device `map_location`.
-    base, base_dirs: of the archive. Raises what torch.load() raises, and as restore() does.
+    map_location, weights_only and further options are for torch.load(). A safetensors file, or an archive of one, has
+        nothing to unpickle: it is read to the device `map_location`, as by load_file().
+    base, base_dirs: of the archive. storage_options: of a URL, for fsspec. Raises what torch.load() raises, and as
+    restore() does.
     """
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return load_bytes(source, threads=threads)
+    if isinstance(f, (bytes, bytearray, memoryview)):
+        with memory.file_of(f) as path:
+            return load_file(path, threads=threads)
     given = {"weights_only": weights_only, "mmap": mmap}
     options.update((name, value) for name, value in given.items() if value is not None)
     if mmap and "mmap" not in inspect.signature(torch.load).parameters:
         raise ArgumentError("torch %s has no mmap: it came with 2.1" % torch.__version__)
-    container = _container_of(source)
-    if container is None:
+    with objects.located(f, storage_options) as (source, container):
+        if container is None:
+            return _unpickled(source, map_location, options)
+        if container == "safetensors":
+            if map_location is not None and not isinstance(map_location, (str, int, torch.device)):
+                raise ArgumentError("an archive of a safetensors file has no map_location but a device")
+            return load_file(source, "cpu" if map_location is None else map_location, threads=threads, base=base,
+                             base_dirs=base_dirs, progress=progress)
+        with open_original(source, threads=threads, base=base, base_dirs=base_dirs, progress=progress) as original:
+            return _unpickled(memory.path_of(original) if mmap else original, map_location, options)
+
+
+def _unpickled(source: Any, map_location: Any, options: dict[str, Any]) -> Any:
+    """torch.load(), without its advice to turn off weights_only."""
+    try:
         return torch.load(source, map_location, **options)
-    if container == "safetensors":
-        if map_location is not None and not isinstance(map_location, (str, int, torch.device)):
-            raise ArgumentError("an archive of a safetensors file has no map_location but a device")
-        return load_file(source, "cpu" if map_location is None else map_location, threads=threads, base=base,
-                         base_dirs=base_dirs, progress=progress)
-    with open_original(source, threads=threads, base=base, base_dirs=base_dirs, progress=progress) as original:
-        return torch.load(memory.path_of(original) if mmap else original, map_location, **options)
+    except pickle.UnpicklingError as error:
+        text = str(error).partition("WeightsUnpickler error: ")[2] or str(error)
+        lines = [line for line in text.splitlines() if "weights_only" not in line and line.strip()]
+        raise pickle.UnpicklingError("\n".join(lines) or "this is no file of torch.save()") from None
 
 
-def save_file(tensors: dict[str, Any], filename: Path, metadata: Mapping[str, str] | None = None, *,
+def encode(tensor: torch.Tensor, *, level: str = "default", threads: int | None = 1, row_nbytes: int | None = None,
+           base: torch.Tensor | None = None) -> bytearray:
+    """lmcodec.encode() of a tensor of any dtype, on any device. A frame holds no shape.
+
+    base: an earlier snapshot of the tensor, of as many bytes.
+    Raises ValueError (not contiguous), DTypeError, and as lmcodec.encode() does.
+    """
+    entry = _entry("tensor", tensor)
+    if row_nbytes is None:
+        row_nbytes = row_nbytes_of(tensor.shape, tensor.element_size())
+    return _codec.encode(_bytes_of(entry.owner), entry.dtype, level=level, threads=threads, row_nbytes=row_nbytes,
+                         base=None if base is None else _bytes_of(_entry("base", base).owner))
+
+
+def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | None = None,
+           threads: int | None = 1) -> torch.Tensor:
+    """lmcodec.decode() to a tensor.
+
+    out: a contiguous tensor of the host with as many bytes; it is returned. By default a new one of the frame's dtype,
+        with one dimension: reshape() gives it its shape.
+    base: what the frame was encoded against, if it was. Raises DTypeError, ValueError, and as lmcodec.decode() does.
+    """
+    old = None if base is None else _bytes_of(_entry("base", base).owner)
+    if out is None:
+        content = _codec.decode(frame, base=old, threads=threads)
+        dtype = dtype_of(_codec.info(frame).dtype)
+        return torch.frombuffer(content, dtype=torch.uint8).view(dtype) if content else torch.empty(0, dtype=dtype)
+    if not out.is_contiguous() or out.device.type != "cpu":
+        raise ValueError("out is a contiguous tensor of the host")
+    _codec.decode(frame, _bytes_of(out), base=old, threads=threads)
+    return out
+
+
+def _bytes_of(tensor: torch.Tensor) -> Any:
+    """The memory of a contiguous tensor of the host, as a buffer."""
+    nbytes = tensor.numel() * tensor.element_size()
+    return (ctypes.c_ubyte * nbytes).from_address(tensor.data_ptr()) if nbytes else b""
+
+
+def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Mapping[str, str] | None = None, *,
               plain: bool | None = None, level: str = "default", threads: int | None = None, fsync: bool = False,
               base: Path | None = None, base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
     """Writes tensors to a file, which replaces one of this name.
@@ -95,10 +156,40 @@ def save_file(tensors: dict[str, Any], filename: Path, metadata: Mapping[str, st
                   base=base, base_dirs=base_dirs, progress=progress)
 
 
-def save(tensors: dict[str, Any], metadata: Mapping[str, str] | None = None, *, plain: bool = False,
-         level: str = "default", threads: int | None = None) -> bytes:
-    """The bytes of an archive, or with plain=True of a safetensors file. Arguments and exceptions as of save_file()."""
-    return writer.to_bytes(_entries(tensors), metadata, plain=plain, level=level, threads=threads)
+@overload
+def save(obj: dict[str, torch.Tensor], f: Mapping[str, str] | None = None, metadata: Mapping[str, str] | None = None, *,
+         plain: bool = False, level: str = "default", threads: int | None = None) -> bytes: ...
+
+
+@overload
+def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, level: str = "default", threads: int | None = None,
+         fsync: bool = False, base: Path | None = None, base_dirs: Sequence[Path] = (),
+         progress: Progress | None = None, **options: Any) -> None: ...
+
+
+def save(obj: Any, f: Any = None, metadata: Any = None, *, plain: bool = False, level: str = "default",
+         threads: int | None = None, **options: Any) -> Any:
+    """save(obj, f) writes what torch.save() writes, packed: load() reads it. save(tensors) and save(tensors, metadata)
+    return the bytes of an archive, where safetensors.torch.save() returns those of a safetensors file.
+
+    f: a path, whose file is replaced, whole or not at all; or an open file. The result is an archive, whatever its name
+        is: `lmc-st restore` gives the file of torch.save(). The plain file is beside it meanwhile.
+    fsync: True waits until the bytes are on the disk. base, base_dirs: an earlier file to code against.
+    Further options are for torch.save().
+    tensors, metadata: as for save_file(). plain: True returns the bytes of a safetensors file.
+    level: "default", "fast" or "max". threads: None for one per core.
+    Raises what torch.save() raises, and as convert() and save_file() do.
+    """
+    if f is None or isinstance(f, Mapping):
+        if options:
+            raise TypeError("save() without a file takes no %r" % sorted(options)[0])
+        if f is not None and metadata is not None:
+            raise TypeError("metadata are given twice")
+        return writer.to_bytes(_entries(obj), metadata if f is None else f, plain=plain, level=level, threads=threads)
+    if metadata is not None or plain:
+        raise TypeError("a file of torch.save() has no metadata, and is packed: torch.save() writes a plain one")
+    ours = {name: options.pop(name) for name in ("fsync", "base", "base_dirs", "progress") if name in options}
+    return objects.pack(lambda file: torch.save(obj, file, **options), f, level=level, threads=threads, **ours)
 
 
 def save_model(model: Any, filename: Path, metadata: Mapping[str, str] | None = None, force_contiguous: bool = True,
@@ -148,21 +239,6 @@ def load_model(model: Any, filename: Path, strict: bool = True, device: Any = "c
 def _listed(what: str, names: Any) -> str:
     shown = ", ".join('"%s"' % name for name in sorted(names))
     return "\n    %s key(s) in state_dict: %s" % (what, shown) if shown else ""
-
-
-def _container_of(source: Any) -> str | None:
-    """The container of an archive's original (File.container). None for what torch reads itself: an open Python file, a
-    plain file, a file that does not start as archives do."""
-    if hasattr(source, "read"):
-        return None
-    try:
-        with File(source) as file:
-            return file.container if file.is_archive else None
-    except LMCError:
-        with open(source, "rb") as plain:
-            if plain.read(9)[8:] == b"{":  # after the length of the header
-                raise
-        return None
 
 
 def _entries(tensors: Any) -> list[writer.Entry]:

@@ -1,5 +1,8 @@
 """Models of the transformers library from converted directories, and checkpoints of its Trainer.
 
+    lmcodec.transformers.enable()                                    # from here on, transformers itself reads them
+    model = AutoModel.from_pretrained("llama.lmc")                   # written by: lmc-st convert llama
+
     model = lmcodec.transformers.from_pretrained("llama.lmc")        # written by: lmc-st convert llama
     trainer = Trainer(..., callbacks=[lmcodec.transformers.RunCallback("run")])
 """
@@ -17,11 +20,12 @@ from ._errors import DataError
 from ._files.model_files import weight_files
 from ._files.options import Path
 from ._files.safe_open import safe_open
+from ._hub.patches import Enabled
 
 if TYPE_CHECKING:
     from ._runs.run_callback import RunCallback as RunCallback
 
-__all__ = ["RunCallback", "from_pretrained"]
+__all__ = ["Enabled", "RunCallback", "enable", "from_pretrained"]
 
 # Options with which transformers reads the weights itself, and so would look for safetensors files.
 _REFUSED = ("state_dict", "gguf_file", "from_tf", "from_flax", "offload_folder", "offload_state_dict",
@@ -38,6 +42,30 @@ def __getattr__(name: str) -> Any:
 
         return RunCallback
     raise AttributeError("module %r has no attribute %r" % (__name__, name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
+def enable(*, base_dirs: Sequence[Path] = ()) -> Enabled:
+    """Lets transformers, PEFT and sentence-transformers read archives where they look for safetensors files.
+
+        lmcodec.transformers.enable()                        # until the program ends, or
+        with lmcodec.transformers.enable():                  # until the end of `with`
+            model = AutoModelForCausalLM.from_pretrained("llama.lmc")
+
+    Where `model.safetensors` is not there and `model.safetensors.lmc` is, that is read: in from_pretrained(), pipelines,
+    adapters and a Trainer, in a directory, in a repository of the Hugging Face hub or in its cache. A safetensors file
+    that is there goes first.
+    base_dirs: where bases of archives are looked for.
+
+    It replaces names in those modules of the three packages that look for weights, also in such as are imported later;
+    no other package is changed. It acts on all threads. It may be called again, also within `with`: the names are as
+    they were once every call is taken back, by the end of `with` or by disable() of the result. What is loading in
+    another thread meanwhile may fail.
+    """
+    return Enabled(base_dirs)
 
 
 def from_pretrained(directory: Path, model_class: Any = None, *, config: Any = None, subfolder: str = "",

@@ -96,8 +96,8 @@ static lmc_status refuse_start(const os_input *input, lmc_status status, const c
 static lmc_status check_header_length(const os_input *input, uint64_t length, lmc_st_diag *diag)
 {
     const uint64_t left = input->nbytes - 8;
-    if (length > LMC_ST_HEADER_NBYTES_MAX)
-        return refuse_start(input, LMC_ERR_LIMIT,
+    if (length > LMC_ST_HEADER_NBYTES_MAX) /* of a text, say; a header of this size could be there */
+        return refuse_start(input, length > left ? LMC_ERR_HEADER : LMC_ERR_LIMIT,
                             "the header's length exceeds 100,000,000 bytes: this is no safetensors file",
                             diag);
     if (length > left) {

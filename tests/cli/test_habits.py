@@ -262,3 +262,13 @@ def test_sha256_of_what_is_no_longer_so(tool, directory):
     write(path, bytes(content))
     tool.run("verify", path, "--sha256", digest).expect(1, "SHA-256")
     tool.run("verify", path + ".absent", "--sha256", digest).expect(3)
+
+
+def test_urls(tool, directory):
+    """A URL is no path: the message says what reads it. A file may have such a name."""
+    for command in ("ls", "verify", "info"):
+        told = tool.run(command, "https://host/m.lmc").expect(3, "No such file", "lmcodec.remote").stderr
+        check(told.count("\n") == 1, "several lines: " + told)
+    os.makedirs(os.path.join(directory, "a:"))
+    write(os.path.join(directory, "a:", "m.safetensors"), small_model())
+    tool.run("ls", os.path.join(directory, "a://m.safetensors")).expect(0)

@@ -12,7 +12,7 @@ import lmcodec.numpy
 def make_plain(path, seed=1, rows=400):
     random = numpy.random.default_rng(seed)
     values = random.standard_normal((rows, 500), dtype="f4")
-    lmcodec.save({"w": ("F32", (rows, 500), values), "n": ("U8", (0,), b"")}, path, {"format": "pt"})
+    lmcodec.serialize_file({"w": ("F32", (rows, 500), values), "n": ("U8", (0,), b"")}, path, {"format": "pt"})
     return open(path, "rb").read()
 
 
@@ -176,7 +176,7 @@ def test_any_file(directory):
 
 def test_writing_buffers(directory):
     path = os.path.join(directory, "a.lmc")
-    lmcodec.save({"x": ("BF16", (2, 3), bytes(12)), "s": ("F64", (), memoryview(bytes(8))),
+    lmcodec.serialize_file({"x": ("BF16", (2, 3), bytes(12)), "s": ("F64", (), memoryview(bytes(8))),
                   "q": ("F4", (4,), b"ab")}, path)
     with lmcodec.File(path) as file:
         assert file.is_archive and file.metadata is None
@@ -184,19 +184,19 @@ def test_writing_buffers(directory):
             "x": ("BF16", (2, 3)), "s": ("F64", ()), "q": ("F4", (4,))}
         assert file.read("q") == b"ab"
     with pytest.raises(lmcodec.ArgumentError, match="bits"):
-        lmcodec.save({"x": ("BF16", (2, 3), bytes(11))}, path)
+        lmcodec.serialize_file({"x": ("BF16", (2, 3), bytes(11))}, path)
     with pytest.raises(lmcodec.ArgumentError, match="dtype"):
-        lmcodec.save({"x": ("BF17", (2, 3), bytes(12))}, path)
+        lmcodec.serialize_file({"x": ("BF17", (2, 3), bytes(12))}, path)
     for shape in ((2 ** 64 + 5, 0), (-1, 0), (0, -(2 ** 64))):
         with pytest.raises(lmcodec.ArgumentError, match="no file has the shape"):
-            lmcodec.save({"x": ("U8", shape, b"")}, path)
+            lmcodec.serialize_file({"x": ("U8", shape, b"")}, path)
     with pytest.raises((ValueError, BufferError)):
-        lmcodec.save({"x": ("F64", (5,), numpy.arange(10.0)[::2])}, path)
+        lmcodec.serialize_file({"x": ("F64", (5,), numpy.arange(10.0)[::2])}, path)
     for metadata in ({"a": 1}, {1: "a"}):
         with pytest.raises(TypeError):
-            lmcodec.save({}, path, metadata)
+            lmcodec.serialize_file({}, path, metadata)
     with pytest.raises(TypeError):
-        lmcodec.save({5: ("U8", (1,), b"a")}, path)
+        lmcodec.serialize_file({5: ("U8", (1,), b"a")}, path)
     with lmcodec.File(path) as file:
         assert len(file.tensors) == 3, "what failed replaced nothing"
 
@@ -206,11 +206,11 @@ def test_writing_buffers(directory):
                                                      ("a", None, True)])
 def test_the_name_decides_what_is_written(directory, name, plain, is_archive):
     path = os.path.join(directory, name)
-    lmcodec.save({"x": ("U8", (3,), b"abc")}, path, plain=plain)
+    lmcodec.serialize_file({"x": ("U8", (3,), b"abc")}, path, plain=plain)
     with lmcodec.File(path) as file:
         assert file.is_archive == is_archive and file.read("x") == b"abc"
 
 
 def test_a_safetensors_file_has_no_base(plain, directory):
     with pytest.raises(lmcodec.LMCError, match="base"):
-        lmcodec.save({}, os.path.join(directory, "b.safetensors"), base=plain)
+        lmcodec.serialize_file({}, os.path.join(directory, "b.safetensors"), base=plain)

@@ -51,7 +51,7 @@ def large(tmp_path_factory):
     """A file of 256 MiB, its archive, and a run that has it."""
     path = str(tmp_path_factory.mktemp("large") / "a")
     block = numpy.random.default_rng(6).standard_normal((1024, 2048), dtype="f4")
-    lmcodec.save({"t%d" % n: ("F32", block.shape, block + n) for n in range(32)}, path + ".safetensors")
+    lmcodec.serialize_file({"t%d" % n: ("F32", block.shape, block + n) for n in range(32)}, path + ".safetensors")
     lmcodec.convert(path + ".safetensors", path, fsync=False, level="fast")
     lmcodec.Run(path + ".run").add(path + ".safetensors", 1, fsync=False, level="fast")
     return path

@@ -124,7 +124,7 @@ def test_read_only_arrays_are_written(directory):
 
 def test_dtypes_that_numpy_lacks(directory):
     path = os.path.join(directory, "a.lmc")
-    lmcodec.save({"a": ("F6_E2M3", (4,), b"abc")}, path)
+    lmcodec.serialize_file({"a": ("F6_E2M3", (4,), b"abc")}, path)
     with pytest.raises(lmcodec.DTypeError, match="F6_E2M3"):
         lmcodec.numpy.load_file(path)
 
@@ -137,12 +137,12 @@ def test_files_of_numpy(directory):
     numpy.save(path + "o.npy", numpy.array([{"a": 1}], dtype=object), allow_pickle=True)
     for name in (".npz", ".npy", "o.npy"):
         lmcodec.convert(path + name, raw=True)
-    with lmcodec.numpy.load_npy(path + ".npz.lmc") as found:
+    with lmcodec.numpy.load(path + ".npz.lmc") as found:
         assert same(dict(found), arrays)
-    assert lmcodec.numpy.load_npy(path + ".npy.lmc").tobytes() == arrays["a"].tobytes()
+    assert lmcodec.numpy.load(path + ".npy.lmc").tobytes() == arrays["a"].tobytes()
     with pytest.raises(ValueError, match="pickle"):
-        lmcodec.numpy.load_npy(path + "o.npy.lmc")
-    assert lmcodec.numpy.load_npy(path + "o.npy.lmc", allow_pickle=True)[0] == {"a": 1}
+        lmcodec.numpy.load(path + "o.npy.lmc")
+    assert lmcodec.numpy.load(path + "o.npy.lmc", allow_pickle=True)[0] == {"a": 1}
     with lmcodec.File(path + ".npz.lmc") as file:
         assert file.container == "zip" and file.tensors["a"].shape == (300, 40)
 
@@ -157,13 +157,13 @@ def test_files_of_numpy_are_closed(directory, monkeypatch):
         write(path, numpy.array([None]))
         lmcodec.convert(path)
         path += ".lmc"
-        loaded = lmcodec.numpy.load_npy(path, allow_pickle=True)
+        loaded = lmcodec.numpy.load(path, allow_pickle=True)
         if name == "a.npz":
             assert loaded["arr_0"][0] is None and not opened[-1].closed
             loaded.close()
         else:
             with pytest.raises(ValueError):
-                lmcodec.numpy.load_npy(path)
+                lmcodec.numpy.load(path)
         assert all(file.closed for file in opened)
 
 

@@ -156,9 +156,12 @@ def test_wrong_requests(files, directory):
 def test_a_directory_that_is_no_run(directory):
     missing, other = Run(os.path.join(directory, "missing")), Run(directory)
     open(os.path.join(directory, "file"), "w").close()
+    assert (missing.steps(), list(missing), len(missing), missing.latest, 5 in missing) == ([], [], 0, None, False)
+    assert missing
     for call in (Run.steps, Run.info, len, Run.verify, lambda run: run.path(5), lambda run: run.load(5)):
-        with pytest.raises(FileNotFoundError):
-            call(missing)
+        if call not in (Run.steps, len):
+            with pytest.raises(FileNotFoundError):
+                call(missing)
         with pytest.raises(lmcodec.ArgumentError):
             call(other)
     assert os.listdir(directory) == ["file"]
@@ -181,6 +184,54 @@ def test_drop(files):
         run.compare(step, paths[step])
     with pytest.raises(lmcodec.ArgumentError):
         run.drop()
+    assert [step.step for step in run.drop([10, run[30]])] == [10, 30] and len(run) == 1
+    with pytest.raises(lmcodec.ArgumentError):
+        run.drop([])
+
+
+def test_steps_by_their_numbers(files):
+    run, paths = files
+    assert run[30] == run.steps()[2] and run[run[30]].step == 30 and run.latest.step == 50
+    for wrong, error in ((35, KeyError), (-1, lmcodec.ArgumentError), ("30", TypeError), (slice(3), TypeError)):
+        with pytest.raises(error):
+            run[wrong]
+
+
+def test_checkout(files, directory):
+    """A file has its name, and is gone after `with`, whatever happens in it."""
+    run, paths = files
+    with run.checkout(30) as path:
+        assert open(path, "rb").read() == open(paths[30], "rb").read()
+        assert os.path.basename(path) == os.path.basename(paths[30])
+    with pytest.raises(ZeroDivisionError), run.checkout(run.latest, directory) as path:
+        assert path.startswith(directory)
+        1 / 0
+    assert not os.path.exists(os.path.dirname(path))
+    with pytest.raises(lmcodec.StepNotFound), run.checkout(31):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("framework", ["np", "pt"])
+def test_tensors_without_a_file(directory, framework):
+    if framework == "pt":
+        torch = pytest.importorskip("torch", reason="torch is not installed (Debian: python3-torch)")
+        made = torch.randn(100, 300, generator=torch.Generator().manual_seed(1))
+    else:
+        made = numpy.random.default_rng(1).standard_normal((100, 300), dtype="f4")
+    run = Run(os.path.join(directory, "run"))
+    for step in (1, 2):
+        made[step] += 1
+        assert run.add(step, {"w": made, "b": made[0], "t": made.T},
+                       key_every=2).base == (step - 1 or None)
+    assert (run.load(2, framework=framework)["w"] == made).all()
+    assert run.open(1).metadata == {"format": framework} and run.latest.step == 2
+    with pytest.raises(FileExistsError):
+        run.add(2, {"w": made + 1})
+    run.add(2, {"w": made + 1}, force=True)
+    assert (run.get_tensor(2, "w", framework) == made + 1).all()
+    assert os.listdir(directory) == ["run"]
+    with pytest.raises(TypeError):
+        run.add("2", {"w": made})
 
 
 def test_keep(files):
@@ -310,7 +361,7 @@ def test_load_of_other_files(directory):
     assert same(run.load(5, "ema.safetensors", "np"), arrays), "a copy"
     loaded = run.load(5, "state.npz", "np")
     assert sorted(array.size for array in loaded.values()) == [3000, 5000]
-    assert same(dict(lmcodec.numpy.load_npy(run.path(5, "state.npz"))), arrays)
+    assert same(dict(lmcodec.numpy.load(run.path(5, "state.npz"))), arrays)
 
 
 def test_damage(files):

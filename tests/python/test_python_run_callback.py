@@ -399,6 +399,27 @@ def test_trainer(folder, run_dir):
 
 
 @needs_trainer
+def test_trainer_resumes_from_a_step(folder, run_dir):
+    """checkout() is what resume_from_checkpoint wants: the training ends as the one that was not interrupted."""
+    callback = RunCallback(run_dir)
+    trainer = make_trainer(folder, callback, save_total_limit=1)
+    trainer.train()
+    again = make_trainer(os.path.join(folder, "again"), RunCallback(run_dir))
+    with callback.run.checkout(6) as checkpoint:
+        assert os.path.basename(checkpoint) == "checkpoint-6"
+        again.train(resume_from_checkpoint=checkpoint)
+    assert not os.path.exists(checkpoint)
+    assert again.state.global_step == 12 and again.state.log_history[-1]["step"] == 12
+    weights = trainer.model.state_dict()
+    assert all(torch.equal(weight, weights[name]) for name, weight in again.model.state_dict().items())
+
+
+def test_the_callback_is_listed():
+    import lmcodec.transformers
+    assert {"RunCallback", "enable", "from_pretrained"} <= set(dir(lmcodec.transformers))
+
+
+@needs_trainer
 def test_trainer_that_evaluates(folder, run_dir):
     """The best checkpoint is loaded at the end: it was not removed."""
     callback = RunCallback(run_dir, last=2, remove=True)

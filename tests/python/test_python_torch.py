@@ -66,7 +66,7 @@ def test_archives(directory, tensors, threads):
 def test_dtypes_that_this_torch_lacks(directory):
     path = os.path.join(directory, "a.lmc")
     for name in sorted(set(lmcodec._abi.DTYPE_NAMES) - set(torch_types.TYPES)):
-        lmcodec.save({"a": (name, (4,), bytes(lmcodec._abi.DTYPE_NBITS[name] // 2))}, path)
+        lmcodec.serialize_file({"a": (name, (4,), bytes(lmcodec._abi.DTYPE_NBITS[name] // 2))}, path)
         with pytest.raises(lmcodec.DTypeError, match=name):
             lmcodec.torch.load_file(path)
     with pytest.raises(lmcodec.DTypeError):

@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -74,6 +75,31 @@ def test_contents(wheel):
     assert [name for name in names if re.search(r"\.so\b", name) and "/_native/" not in name] == []
     for notice in ("LICENSE", "third_party/cjson/LICENSE", "third_party/licenses/zstd.txt"):
         assert [name for name in names if name.endswith(".dist-info/licenses/" + notice)], notice
+
+
+def test_metadata(wheel):
+    """What a package index shows: its links are absolute, for it has no other files of the project."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        head, _, text = archive.read(name).decode().partition("\n\n")
+    for field in ("Author", "Keywords", "Classifier", "Project-URL", "License-Expression"):
+        assert re.search(r"^%s: ." % field, head, re.M), field
+    assert "Provides-Extra: all\n" in head and "lmcodec.transformers" in text
+    assert all("://" in target for target in re.findall(r"\]\(([^)]+)\)", text))
+
+
+def test_source_distribution(wheel, tmp_path):
+    """It has no large data: neither the corpora of the tests nor the weights of the examples."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    made_by = os.path.join(root, "build", "venv-wheel", "bin", "python")
+    subprocess.run([made_by, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), root], check=True,
+                   stdout=subprocess.DEVNULL)
+    [name] = os.listdir(tmp_path)
+    assert os.path.getsize(tmp_path / name) < 3 << 20
+    with tarfile.open(tmp_path / name) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"LICENSE", "include/lmc_st.h", "python/lmcodec/torch.py", "docs/python.md"} <= names
+    assert not any(name.startswith(("examples/data/", "tests/format/vectors/", "tests/fuzz/corpus/")) for name in names)
 
 
 def test_entry_points(wheel):

@@ -44,6 +44,13 @@ def shared_names(tensors: Mapping[str, Any]) -> list[set[str]]:
     return found
 
 
+def unshared(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors, with copies of those that are not contiguous, or whose memory another one has, too."""
+    kept = {name for names in shared_names(tensors) for name in sorted(names)[:1]}
+    return {name: (tensor if name in kept or tensor.device.type == "meta" else tensor.detach().clone()).contiguous()
+            for name, tensor in tensors.items()}
+
+
 def names_to_remove(state: Mapping[str, Any], preferred: Collection[str] = ()) -> dict[str, list[str]]:
     """Names of tensors that another tensor holds, by that tensor's name. preferred: names that are kept if they can be.
 

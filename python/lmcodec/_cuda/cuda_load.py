@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Protocol, Seque
 
 from .. import _abi
 from .._files.file import File, TensorInfo
-from .._files.options import Progress
+from .._files.progress import ProgressCall
 from .cuda_abi import Calls
 from .cuda_abi import Device as DeviceInfo
 from .cuda_batch import Batch, Room
@@ -110,7 +110,7 @@ class Loader:
         self._buffer_nbytes, self._least_nbytes = buffer_nbytes, least_nbytes
 
     def load(self, file: File, tensors: Mapping[str, TensorInfo], *, threads: int | None = None,
-             progress: Progress | None = None) -> Loaded:
+             progress: ProgressCall | None = None) -> Loaded:
         """Those of the tensors that the device decodes; fewer if it runs out of memory. progress(done bytes, all
         bytes): of all tensors. Raises as File.read_many() does, and DTypeError, DeviceError.
         """

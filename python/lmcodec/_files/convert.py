@@ -48,7 +48,7 @@ def convert(src: Path, dst: Path | None = None, *, level: str = "default", threa
     dst: src + ".lmc" by default; required if `src` is a directory.
     level: "default", "fast" or "max". threads: None for one per core.
     force: replaces an existing `dst`. fsync=False leaves it to the system when the bytes reach the disk.
-    raw: takes a file of any kind.
+    raw: takes a file of any kind, such as one of torch.save() in the format before torch 1.6.
     base: a file to code against, or a directory for a directory. The archive cannot be read without it.
     base_dirs: where bases of the base are looked for.
     excludes: for directories, patterns of files that are copied as they are.
@@ -67,7 +67,13 @@ def convert(src: Path, dst: Path | None = None, *, level: str = "default", threa
     source = encode_path(src)
     if dst is None and os.path.isdir(src):
         raise ArgumentError("%s is a directory: dst must be given" % os.fsdecode(src))
-    return run_with_result(_abi.st_convert, options, source, source + _SUFFIX if dst is None else encode_path(dst))
+    target = source + _SUFFIX if dst is None else encode_path(dst)
+    try:
+        return run_with_result(_abi.st_convert, options, source, target)
+    except DataError as error:
+        if not raw and "this is no safetensors file" in str(error):
+            error.args = ("%s (raw=True takes a file of any kind)" % error,)
+        raise
 
 
 def restore(src: Path, dst: Path | None = None, *, threads: int | None = None, force: bool = False, fsync: bool = True,

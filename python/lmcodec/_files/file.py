@@ -341,6 +341,17 @@ class File:
         """Closes the file. A read that is at work in another thread ends first."""
         self._handle = None
 
+    def __repr__(self) -> str:
+        handle = self._handle
+        if handle is None:
+            return "<lmcodec.File %r, closed>" % self._shown_name()
+        nbytes, stored_nbytes = _abi.st_file_nbytes(handle.pointer), _abi.st_stored_nbytes(handle.pointer)
+        kind = "ratio %.3f" % (stored_nbytes / nbytes if nbytes else 1) if handle.is_archive() else "no archive"
+        return "<lmcodec.File %r, %d tensors, %d bytes, %s>" % (self._shown_name(), len(self._tensors), nbytes, kind)
+
+    def _shown_name(self) -> str:
+        return os.fsdecode(self._places.path)
+
     def __enter__(self) -> File:
         return self
 

@@ -35,14 +35,21 @@ def file_of(data: bytes | bytearray | memoryview) -> Iterator[str]:
         while left:  # one write takes 2 GiB at most
             left = left[file.write(left):]
         path = path_of(file)
-        try:
+        with shown_as(path, _SHOWN_NAME):
             yield path
-        except LMCError as error:
-            if error.file != path:
-                raise
-            told = type(error)(str(error).replace(path, _SHOWN_NAME))
-            told.status, told.file, told.tensor, told.offset = error.status, _SHOWN_NAME, error.tensor, error.offset
-            raise told from None
+
+
+@contextmanager
+def shown_as(path: str, name: str) -> Iterator[None]:
+    """Errors of the package within have this name for a file in memory."""
+    try:
+        yield
+    except LMCError as error:
+        if error.file != path:
+            raise
+        told = type(error)(str(error).replace(path, name))
+        told.status, told.file, told.tensor, told.offset = error.status, name, error.tensor, error.offset
+        raise told from None
 
 
 def read_all(file: BinaryIO) -> bytes:

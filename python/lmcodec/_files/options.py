@@ -9,17 +9,9 @@ from typing import Any, Callable, Sequence, Union
 from .. import _abi, _waiting
 from .._codec import level_of, threads_of
 from .._errors import LMCError, check, error_of
+from .progress import Progress as Progress, call_of
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
-Progress = Callable[[int, int], object]
-
-
-def part_of(progress: Progress | None, done: int, total: int) -> Progress | None:
-    """Reports the progress of one part, which starts at `done` of `total` bytes, as that of the whole."""
-    if progress is None:
-        return None
-    call = progress
-    return lambda now, _: call(done + now, total)
 
 
 def encode_path(path: Path) -> bytes:
@@ -67,9 +59,10 @@ class CallOptions:
             self.struct.base = encode_path(base)
         if base_dirs:
             self.struct.base_dirs, self.struct.base_dir_count = self._keep(path_array(base_dirs)), len(base_dirs)
-        if progress is not None:
-            call = progress
-            self.struct.progress = self.callback(_abi.PROGRESS, lambda user, done, total: call(done, total))
+        call = call_of(progress)
+        if call is not None:
+            told = call
+            self.struct.progress = self.callback(_abi.PROGRESS, lambda user, done, total: told(done, total))
 
     def collect_damages(self) -> None:
         """Verify and salvage: every damage becomes an exception in `damages`."""

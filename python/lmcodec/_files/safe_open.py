@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from .._arrays import Arrays, arrays_of
 from .._errors import ArgumentError, ClosedError
 from .file import File, TensorInfo
-from .options import Path, Progress, part_of
+from .options import Path, Progress
+from .progress import ProgressCall, call_of, part_of
 from .slices import Slice
 
 
@@ -21,17 +22,18 @@ class safe_open:
     device: where tensors of torch go: "cpu", "cuda", "cuda:1", "mps", ... or the number of an accelerator.
     backend: accepted for compatibility with safetensors ("mmap" or "pread"); ignored.
     threads: how many share the work of large reads; None for one per core.
-    base, base_dirs: as for File.
+    base, base_dirs: as for File. storage_options: of a URL, for fsspec's file system: credentials, endpoints.
 
     Raises OSError, DataError, ArgumentError, ImportError (no such framework); a closed file raises ClosedError. Several
     threads may use one object. It can be pickled, as File can. It is also a context manager.
     """
 
     def __init__(self, filename: Path | File, framework: str, device: Any = "cpu", *, backend: str = "mmap",
-                 threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = ()) -> None:
+                 threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
+                 storage_options: Mapping[str, Any] | None = None) -> None:
         if backend not in ("mmap", "pread"):
             raise ArgumentError('backend "%s" is invalid (expected one of: "mmap", "pread")' % (backend,))
-        self._file: File | None = _file_of(filename, base, base_dirs)
+        self._file: File | None = _file_of(filename, base, base_dirs, storage_options)
         self._arrays: Arrays = arrays_of(framework, device)
         self._threads = threads
 
@@ -48,6 +50,11 @@ class safe_open:
         return self._open().metadata
 
     @property
+    def file(self) -> File:
+        """The open file."""
+        return self._open()
+
+    @property
     def content_nbytes(self) -> int:
         """Bytes of all tensors."""
         return sum(tensor.nbytes for tensor in self._open().tensors.values())
@@ -62,7 +69,7 @@ class safe_open:
         progress(done bytes, all bytes) is called while the file is read. An exception from it ends the call.
         Raises as get_tensor() does.
         """
-        file = self._open()
+        file, call = self._open(), call_of(progress)
         wanted = file.tensors if names is None else {name: file.find(name) for name in names}
         file.check_repeats(wanted)
         total = sum(tensor.nbytes for tensor in wanted.values())
@@ -70,11 +77,11 @@ class safe_open:
         refused: list[str] = []
         loader = self._arrays.loader
         if loader is not None:
-            results, refused = loader.load(file, wanted, threads=self._threads, progress=progress)
+            results, refused = loader.load(file, wanted, threads=self._threads, progress=call)
         rest = {name: tensor for name, tensor in wanted.items() if name not in results}
         done = total - sum(tensor.nbytes for tensor in rest.values())
         for batch in _batches(rest, self._arrays.batch_nbytes):
-            self._read_batch(file, batch, results, part_of(progress, done, total))
+            self._read_batch(file, batch, results, part_of(call, done, total))
             done += sum(tensor.nbytes for tensor in batch.values())
         self._arrays.settle()
         if refused:
@@ -90,6 +97,9 @@ class safe_open:
         """Closes the file, as the end of `with` does. Its slices stay usable."""
         self._file = None
 
+    def __repr__(self) -> str:
+        return "<lmcodec.safe_open %s>" % ("closed" if self._file is None else repr(self._file)[len("<lmcodec.File "):-1])
+
     def __enter__(self) -> safe_open:
         return self
 
@@ -103,7 +113,7 @@ class safe_open:
         return file
 
     def _read_batch(self, file: File, batch: dict[str, TensorInfo], results: dict[str, Any],
-                    progress: Progress | None) -> None:
+                    progress: ProgressCall | None) -> None:
         new, arrays, addresses, tensors = self._arrays.new, {}, [], []
         for name, tensor in batch.items():
             arrays[name], address = new(tensor.dtype, tensor.shape, file.nbytes_behind(tensor))
@@ -116,15 +126,18 @@ class safe_open:
             results[name] = self._arrays.finish(arrays[name], tensor.dtype, tensor.shape)
 
 
-def _file_of(filename: Path | File, base: Path | None, base_dirs: Sequence[Path]) -> File:
+def _file_of(filename: Path | File, base: Path | None, base_dirs: Sequence[Path],
+             storage_options: Mapping[str, Any] | None) -> File:
     if isinstance(filename, File):
-        if base is not None or base_dirs:
+        if base is not None or base_dirs or storage_options is not None:
             raise ArgumentError("an open file has its bases already")
         return filename
     if isinstance(filename, str) and "://" in filename:
         from .._remote.remote_file import RemoteFile
 
-        return RemoteFile(filename, base=base, base_dirs=base_dirs)
+        return RemoteFile(filename, storage_options=storage_options, base=base, base_dirs=base_dirs)
+    if storage_options is not None:
+        raise ArgumentError("storage_options are for URLs, not for %r" % (filename,))
     return File(filename, base=base, base_dirs=base_dirs)
 
 

@@ -30,6 +30,9 @@ class Slice:
         self._file, self._name, self._arrays = file, name, arrays
         self._tensor = file.find(name)
 
+    def __repr__(self) -> str:
+        return "<lmcodec.Slice %r, %s %s, of %r>" % (self._name, self._tensor.dtype, list(self._tensor.shape), self._file)
+
     def get_shape(self) -> list[int]:
         """The shape of the whole tensor."""
         return list(self._tensor.shape)

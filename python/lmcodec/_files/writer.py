@@ -1,4 +1,4 @@
-"""Writes tensors as an archive or as a safetensors file; save(), which needs no framework for that."""
+"""Writes tensors as an archive or as a safetensors file; serialize_file(), which needs no framework for that."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from contextlib import ExitStack
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .. import _abi
+from .._arrays.dtypes import NUMPY_NAMES
 from .._buffer import Buffer
 from .._codec import dtype_of
 from .._errors import ArgumentError, LMCError, check_status, error_of
 from . import memory
+from .file import File
 from .options import CallOptions, Path, Progress, encode_path
 
 Read = Callable[[int, int, int], None]
@@ -102,30 +104,55 @@ def write(entries: Iterable[Entry], filename: Path, metadata: Mapping[str, str] 
     _write(entries, encode_path(filename), metadata, is_plain_name(filename) if plain is None else plain, options)
 
 
-def save(tensors: Mapping[str, tuple[str, Sequence[int], Any]], filename: Path,
-         metadata: Mapping[str, str] | None = None, *, plain: bool | None = None, level: str = "default",
-         threads: int | None = None, fsync: bool = False, base: Path | None = None, base_dirs: Sequence[Path] = (),
-         progress: Progress | None = None) -> None:
-    """Writes buffers to a file, which replaces one of this name.
+def serialize_file(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None, *,
+                   plain: bool | None = None, level: str = "default", threads: int | None = None, fsync: bool = False,
+                   base: Path | None = None, base_dirs: Sequence[Path] = (),
+                   progress: Progress | None = None) -> None:
+    """Writes buffers to a file, which replaces one of this name. No framework is needed.
 
-    tensors: (dtype, shape, buffer) by names, such as ("BF16", (2, 3), twelve bytes): little-endian, in C order. The
-        buffer may be read-only.
+    tensors: by names (dtype, shape, buffer), such as ("BF16", (2, 3), twelve bytes), or what safetensors takes: a dict
+        with "dtype", "shape" and "data", or a TensorSpec. Buffers are little-endian and in C order. They may be
+        read-only.
     plain: True writes a safetensors file, False an archive. By default a name *.safetensors gives a safetensors file,
         any other name an archive.
     Other arguments are those of convert(). Raises ArgumentError (no such dtype, a buffer of another size), OSError,
     TypeError, BufferError, LMCError.
     """
     with ExitStack() as buffers:
-        entries = []
-        for name, (dtype, shape, data) in tensors.items():
-            buffer = buffers.enter_context(Buffer(data))
-            nbits = math.prod(shape) * _abi.DTYPE_NBITS[_abi.DTYPE_NAMES[dtype_of(dtype)]]
-            if nbits != buffer.nbytes * 8:
-                raise ArgumentError("tensor %r: %s of shape %s has %d bits, the buffer %d"
-                                    % (name, dtype, list(shape), nbits, buffer.nbytes * 8))
-            entries.append(Entry(name, dtype, shape, buffer.address, data))
-        write(entries, filename, metadata, plain=plain, level=level, threads=threads, fsync=fsync, base=base,
-                      base_dirs=base_dirs, progress=progress)
+        write(_entries(tensors, buffers), filename, metadata, plain=plain, level=level, threads=threads, fsync=fsync,
+              base=base, base_dirs=base_dirs, progress=progress)
+
+
+def serialize(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None, *, plain: bool = False,
+              level: str = "default", threads: int | None = None) -> bytes:
+    """The bytes of an archive, or with plain=True of a safetensors file. Arguments are those of serialize_file()."""
+    with ExitStack() as buffers:
+        return to_bytes(_entries(tensors, buffers), metadata, plain=plain, level=level, threads=threads)
+
+
+def deserialize(data: bytes | bytearray | memoryview) -> list[tuple[str, dict[str, Any]]]:
+    """The tensors in the bytes of an archive or a safetensors file, as safetensors.deserialize() gives them: pairs of a
+    name and a dict with "shape", "dtype" and "data", a bytearray. Raises as File does, and File.read()."""
+    with memory.file_of(data) as path, File(path) as file:
+        return [(name, {"shape": list(tensor.shape), "dtype": tensor.dtype, "data": file.read(name)})
+                for name, tensor in file.tensors.items()]
+
+
+def _entries(tensors: Mapping[str, Any], buffers: ExitStack) -> list[Entry]:
+    return [_entry(name, given, buffers) for name, given in tensors.items()]
+
+
+def _entry(name: str, given: Any, buffers: ExitStack) -> Entry:
+    if hasattr(given, "data_ptr"):  # a TensorSpec
+        return Entry(name, given.dtype, given.shape, given.data_ptr, given)
+    dtype, shape, data = (given["dtype"], given["shape"], given["data"]) if isinstance(given, Mapping) else given
+    dtype = NUMPY_NAMES.get(dtype) or dtype
+    buffer = buffers.enter_context(Buffer(data))
+    nbits = math.prod(shape) * _abi.DTYPE_NBITS[_abi.DTYPE_NAMES[dtype_of(dtype)]]
+    if nbits != buffer.nbytes * 8:
+        raise ArgumentError("tensor %r: %s of shape %s has %d bits, the buffer %d"
+                            % (name, dtype, list(shape), nbits, buffer.nbytes * 8))
+    return Entry(name, dtype, shape, buffer.address, data)
 
 
 def to_bytes(entries: Iterable[Entry], metadata: Mapping[str, str] | None, *, plain: bool, level: str = "default",

@@ -13,7 +13,8 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from .._errors import ClosedError, LimitError
 from .._files.file import File, Handle, TensorInfo, changed
-from .._files.options import Path, Progress, part_of
+from .._files.options import Path, Progress
+from .._files.progress import ProgressCall, call_of, part_of
 from .chain import ChainFile, Place, Search, to_places
 from .source import GAP_NBYTES, Ranges, Requests, Settings, Source, make_settings
 from .stores import hide_secrets
@@ -136,7 +137,7 @@ class RemoteFile(File):
     def read_many(self, tensors: Sequence[TensorInfo], addresses: Sequence[int], *, threads: int | None = None,
                   progress: Progress | None = None) -> None:
         self._read([_Wanted(tensor, 0, tensor.nbytes, address) for tensor, address in zip(tensors, addresses)],
-                   threads, progress)
+                   threads, call_of(progress))
 
     def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
         self._read([_Wanted(tensor, first_byte, nbytes, address)], None, None)
@@ -147,7 +148,7 @@ class RemoteFile(File):
 
     # ---- what is fetched ----
 
-    def _read(self, wanted: list[_Wanted], threads: int | None, progress: Progress | None) -> None:
+    def _read(self, wanted: list[_Wanted], threads: int | None, progress: ProgressCall | None) -> None:
         self._open()
         root = self._root
         if root is None:
@@ -180,7 +181,7 @@ class RemoteFile(File):
             waiting[-1].start()
             held += waiting[-1].nbytes
 
-    def _decode(self, root: ChainFile, batch: _Batch, threads: int | None, progress: Progress | None) -> None:
+    def _decode(self, root: ChainFile, batch: _Batch, threads: int | None, progress: ProgressCall | None) -> None:
         wanted = batch.wanted
         with _failures_of(root):
             if wanted[0].is_whole():
@@ -282,6 +283,9 @@ class RemoteFile(File):
         """Closes the file. A read that is at work in another thread ends first."""
         self._root = None
         super().close()
+
+    def _shown_name(self) -> str:
+        return hide_secrets(self._made_of[0])
 
     def __enter__(self) -> RemoteFile:
         return self

@@ -214,11 +214,12 @@ class Source:
         """Bytes up to this one are in memory for good: they came with the header."""
         return end <= FIRST_NBYTES
 
-    def content(self) -> bytes:
-        """All of it, for small files."""
-        content = new_bytearray(self.nbytes)
+    def content(self, first: int = 0, nbytes: int | None = None) -> bytes:
+        """Bytes [first, first + nbytes) of it; all by default."""
+        nbytes = self.nbytes - first if nbytes is None else nbytes
+        content = new_bytearray(nbytes)
         with Buffer(content, writable=True) as room:
-            self._copy(0, room.address, self.nbytes)
+            self._copy(first, room.address, nbytes)
         return bytes(content)
 
     # ---- fetching ----

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import operator
 import os
+import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Iterator, Sequence, SupportsIndex, overload
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, SupportsIndex, overload
 
 from .. import _abi
-from .._errors import ArgumentError, TensorNotFound, check, check_status
+from .._errors import ArgumentError, StepNotFound, TensorNotFound, check, check_status
 from .._files.convert import FileDone, Result, run_with_result
 from .._files.file import File
 from .._files.model_files import weight_files
-from .._files.options import CallOptions, Path, Progress, Sizes, encode_path, part_of
+from .._files.options import CallOptions, Path, Progress, Sizes, encode_path
+from .._files.progress import call_of, part_of
 from .._files.safe_open import safe_open
 
 _SUFFIX = ".lmc"
@@ -84,9 +87,9 @@ class Run:
     bytes after) and step_done(event, step) are called from other threads, one at a time; an exception from them ends
     the call. The events of steps are "added", "already there", "re-based", "dropped" and "verified".
 
-    Methods raise FileNotFoundError (no such directory), ArgumentError (it is not a run; there is no such step),
-    DataError (a broken run.json, damaged archives), UnsupportedError (written by a newer version), other OSError,
-    MemoryError.
+    Methods raise FileNotFoundError (no such directory; those that list steps find none there), ArgumentError (it is not
+    a run), StepNotFound, DataError (a broken run.json, damaged archives), UnsupportedError (written by a newer
+    version), other OSError, MemoryError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,9 +101,26 @@ class Run:
     # ---- what is there ----
 
     def steps(self) -> list[Step]:
-        """The steps, by rising number."""
-        with self._opened() as run:
-            return _steps_of(run)
+        """The steps, by rising number. None as long as there is no such directory."""
+        try:
+            with self._opened() as run:
+                return _steps_of(run)
+        except FileNotFoundError:
+            return []
+
+    @property
+    def latest(self) -> Step | None:
+        """The step with the highest number; None if there is no step."""
+        steps = self.steps()
+        return steps[-1] if steps else None
+
+    def __getitem__(self, step: SupportsIndex) -> Step:
+        """`run[3010]`: the step of this number. Raises StepNotFound."""
+        number = _number(step)
+        for found in self.steps():
+            if found.step == number:
+                return found
+        raise StepNotFound("%s: there is no step %d" % (os.fsdecode(self._path), number))
 
     def info(self) -> RunInfo:
         """The run as a whole."""
@@ -112,8 +132,11 @@ class Run:
                        sum(step.stored_nbytes for step in steps), max((step.chain or 0 for step in steps), default=0))
 
     def __len__(self) -> int:
-        with self._opened() as run:
-            return int(_abi.run_step_count(run))
+        return len(self.steps())
+
+    def __bool__(self) -> bool:
+        """True, also without steps."""
+        return True
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps())
@@ -121,8 +144,7 @@ class Run:
     def __contains__(self, step: object) -> bool:
         """`3010 in run`."""
         number = operator.index(step)  # type: ignore[arg-type]
-        with self._opened() as run:
-            return 0 <= number <= _abi.RUN_STEP_MAX and bool(_abi.run_find(run, number, ctypes.c_uint64()))
+        return any(found.step == number for found in self.steps())
 
     def path(self, step: SupportsIndex, file: str | None = None) -> str:
         """The folder of a step, or the archive of a file of its snapshot; the copy if the file has no archive.
@@ -144,11 +166,24 @@ class Run:
 
     # ---- changes ----
 
+    @overload
     def add(self, snapshot: Path, step: SupportsIndex | None = None, *, key_every: int | None = None,
             level: str = "default", force: bool = False, excludes: Sequence[str] = (), dry_run: bool = False,
             fsync: bool = True, threads: int | None = None, progress: Progress | None = None,
+            file_done: FileDone | None = None, step_done: StepDone | None = None) -> Step: ...
+
+    @overload
+    def add(self, snapshot: SupportsIndex, step: Mapping[str, Any], *, key_every: int | None = None,
+            level: str = "default", force: bool = False, excludes: Sequence[str] = (), dry_run: bool = False,
+            fsync: bool = True, threads: int | None = None, progress: Progress | None = None,
+            file_done: FileDone | None = None, step_done: StepDone | None = None) -> Step: ...
+
+    def add(self, snapshot: Any, step: Any = None, *, key_every: int | None = None,
+            level: str = "default", force: bool = False, excludes: Sequence[str] = (), dry_run: bool = False,
+            fsync: bool = True, threads: int | None = None, progress: Progress | None = None,
             file_done: FileDone | None = None, step_done: StepDone | None = None) -> Step:
-        """Adds a snapshot, a file or a directory, which is never changed. Once this returns, it is safe in the run.
+        """add(snapshot) adds a snapshot, a file or a directory, which is never changed. add(step, tensors) adds tensors
+        of torch, NumPy or JAX by their names, as the file model.safetensors. Once this returns, it is safe in the run.
 
         step: by default the digits after `step`, `checkpoint`, `iter` or `epoch` in the name, else its last integer.
         key_every: the most steps from one key frame to the next, 1 to 63; the run remembers it. None keeps the run's
@@ -162,6 +197,11 @@ class Run:
         """
         if key_every is not None and key_every < 1:
             raise ArgumentError("key_every is 1 to 63, not %d" % key_every)
+        if isinstance(step, Mapping):
+            with _written(step, os.fsdecode(self._path)) as file:
+                return self.add(file, snapshot, key_every=key_every, level=level, force=force, excludes=excludes,
+                                dry_run=dry_run, fsync=fsync, threads=threads, progress=progress, file_done=file_done,
+                                step_done=step_done)
         options = _Options(level=level, threads=threads, progress=progress, fsync=fsync, step_done=step_done,
                            dry_run=dry_run)
         options.struct.force = force
@@ -175,13 +215,14 @@ class Run:
             self._path, source, options.run_settings, settings, ctypes.byref(added), diag)))
         return _step_of(added)
 
-    def drop(self, *steps: SupportsIndex, dry_run: bool = False, fsync: bool = True, threads: int | None = None,
+    def drop(self, *steps: SupportsIndex | Iterable[SupportsIndex], dry_run: bool = False, fsync: bool = True, threads: int | None = None,
              progress: Progress | None = None, step_done: StepDone | None = None) -> list[Step]:
-        """Removes steps and returns them. Steps that are based on them are stored again first.
+        """Removes steps and returns them: drop(1, 2) or drop([1, 2]). Steps that are based on them are stored again
+        first.
 
         dry_run: changes nothing; the result says what would be removed. Raises as restore() and convert() do.
         """
-        numbers = _numbers(steps)
+        numbers = _numbers([step for given in steps for step in (given if isinstance(given, Iterable) else (given,))])
         return self._remove(lambda options, settings, diag: _abi.run_drop(
             self._path, numbers, len(numbers), options.run_settings, settings, diag),
             dry_run=dry_run, fsync=fsync, threads=threads, progress=progress, step_done=step_done)
@@ -217,6 +258,25 @@ class Run:
         options.struct.force, options.struct.no_fsync = force, not fsync
         options.tell_files(file_done)
         return run_with_result(_abi.run_restore, options, self._path, _number(step), encode_path(to))
+
+    @contextmanager
+    def checkout(self, step: SupportsIndex, folder: Path | None = None, *, threads: int | None = None,
+                 progress: Progress | None = None) -> Iterator[str]:
+        """The snapshot of a step as it was, until `with` ends: the path of a directory, or of a file if it was one.
+
+            with run.checkout(3010) as checkpoint:
+                trainer.train(resume_from_checkpoint=checkpoint)
+
+        A directory is named checkpoint-STEP, a file as it was. It is in a new directory in `folder`, or by default in
+        that of the system for temporary files. Raises as restore() does.
+        """
+        found = self[step]
+        where = None if folder is None else os.fsdecode(folder)
+        with tempfile.TemporaryDirectory(prefix="lmcodec-", dir=where) as temporary:
+            name = "checkpoint-%d" % found.step if found.is_directory else _archives(self._folder(step))[0]
+            place = os.path.join(temporary, name)
+            self.restore(step, place, fsync=False, threads=threads, progress=progress)
+            yield place
 
     def verify(self, steps: Iterable[SupportsIndex] | None = None, *, threads: int | None = None,
                progress: Progress | None = None, step_done: StepDone | None = None) -> Result:
@@ -276,10 +336,10 @@ class Run:
         with ExitStack() as stack:
             files = [stack.enter_context(safe_open(path, framework, device, threads=threads))
                      for path in self._files(step, file)]
-            sizes = [one.content_nbytes for one in files]
+            sizes, call = [one.content_nbytes for one in files], call_of(progress)
             loaded: dict[str, Any] = {}
             for number, one in enumerate(files):
-                loaded.update(one.get_tensors(progress=part_of(progress, sum(sizes[:number]), sum(sizes))))
+                loaded.update(one.get_tensors(progress=part_of(call, sum(sizes[:number]), sum(sizes))))
             return loaded
 
     def get_tensor(self, step: SupportsIndex, name: str, framework: str = "pt", *, device: Any = "cpu",
@@ -317,7 +377,7 @@ class Run:
         folder = os.path.join(os.fsdecode(self._path), str(_number(step)))
         if not os.path.isdir(folder):
             with self._opened():  # raises if it is not a run at all
-                raise ArgumentError("%s: there is no step %d" % (os.fsdecode(self._path), _number(step)))
+                raise StepNotFound("%s: there is no step %d" % (os.fsdecode(self._path), _number(step)))
         return folder
 
     def _files(self, step: SupportsIndex, file: str | None) -> list[str]:
@@ -368,6 +428,26 @@ class _Options(CallOptions):
             call = step_done
             self.run_struct.step_done = self.callback(
                 _abi.STEP_DONE, lambda user, event, step: call(_abi.RUN_EVENTS[event], _step_of(step.contents)))
+
+
+@contextmanager
+def _written(tensors: Mapping[str, Any], path: str) -> Iterator[str]:
+    """A safetensors file of these tensors, beside the run as long as `with` lasts. They may share memory."""
+    first = next(iter(tensors.values()), None)
+    name = {"jaxlib": "flax", "jax": "flax"}.get(type(first).__module__.partition(".")[0], "numpy")
+    if hasattr(first, "data_ptr"):
+        name = "torch"
+        from .._arrays.torch_shared import unshared
+
+        tensors = unshared(tensors)
+    elif name == "numpy":
+        tensors = {key: array if array.flags.c_contiguous else array.copy() for key, array in tensors.items()}
+    module = importlib.import_module("lmcodec." + name)
+    parent = os.path.dirname(os.path.abspath(path))
+    with tempfile.TemporaryDirectory(prefix=".lmcodec-", dir=parent) as folder:
+        file = os.path.join(folder, "model.safetensors")
+        module.save_file(dict(tensors), file, {"format": "pt" if name == "torch" else "np"})
+        yield file
 
 
 def _number(step: SupportsIndex) -> int:

@@ -1,0 +1,102 @@
+"""Exceptions: who catches those of safetensors, LookupError or OSError catches those of the package, too."""
+import errno
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import lmcodec
+
+CLASSES = [found for found in vars(lmcodec).values()
+           if isinstance(found, type) and issubclass(found, Exception) and issubclass(found, lmcodec.LMCError)]
+
+
+def test_an_exception_of_safetensors():
+    safetensors = pytest.importorskip("safetensors", reason="safetensors is not installed")
+    with pytest.raises(safetensors.SafetensorError, match="F33"):
+        lmcodec.encode(b"bytes", "F33")
+    for kind in CLASSES:
+        assert issubclass(kind, safetensors.SafetensorError)
+        again = pickle.loads(pickle.dumps(kind("a text")))
+        assert type(again) is kind and str(again) == "a text"
+
+
+ORDERS = """
+import sys
+%s
+def caught(call, *arguments):
+    try:
+        call(*arguments)
+    except %s:
+        return True
+before = "safetensors" in sys.modules
+assert caught(lmcodec.encode, b"bytes", "F33")
+assert caught(lmcodec.File, sys.argv[1])
+print(before)
+"""
+
+
+@pytest.mark.parametrize("first, caught, is_imported", [
+    ("import lmcodec", "lmcodec.SafetensorError", False), ("import lmcodec; import safetensors",
+                                                           "safetensors.SafetensorError", True),
+    ("import safetensors; import lmcodec", "safetensors.SafetensorError", True),
+    ("import lmcodec; sys.modules['safetensors'] = type(sys)('safetensors')", "lmcodec.LMCError", True)])
+def test_orders_of_imports(directory, first, caught, is_imported):
+    """The package does not import safetensors. A module of that name that has no exception changes nothing."""
+    if "import safetensors" in first:
+        pytest.importorskip("safetensors", reason="safetensors is not installed")
+    path = os.path.join(directory, "text")
+    with open(path, "w") as file:
+        file.write("no model at all")
+    folder = os.path.dirname(os.path.dirname(lmcodec.__file__))
+    done = subprocess.run([sys.executable, "-c", ORDERS % (first, caught), path], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": folder})
+    assert done.stdout == "%s\n" % is_imported, done.stderr
+
+
+def test_a_step_that_is_missing(directory):
+    path, plain = os.path.join(directory, "run"), os.path.join(directory, "step1.safetensors")
+    lmcodec.serialize_file({"x": ("U8", (3,), b"abc")}, plain)
+    run = lmcodec.Run(path)
+    run.add(plain)
+    calls = [lambda: run.restore(2, plain + ".back"), lambda: run.drop(2), lambda: run.verify([2]), lambda: run.path(2),
+             lambda: run.compare(2, plain), lambda: run.open(2), lambda: run.load(2, framework="np"), lambda: run[2],
+             lambda: run.get_tensor(2, "x", "np")]
+    for call in calls:
+        with pytest.raises(LookupError, match="run: there is no step 2") as caught:
+            call()
+        assert isinstance(caught.value, lmcodec.StepNotFound) and isinstance(caught.value, lmcodec.ArgumentError)
+
+
+@pytest.mark.parametrize("content", [b"hello, this is a text and no model at all\n", b"\xff" * 1000], ids=["text", "ones"])
+def test_a_file_of_another_kind_is_bad_data(directory, content):
+    path = os.path.join(directory, "text")
+    with open(path, "wb") as file:
+        file.write(content)
+    for call in (lmcodec.File, lmcodec.verify, lmcodec.convert):
+        with pytest.raises(lmcodec.DataError, match="no safetensors file"):
+            call(path)
+    with pytest.raises(lmcodec.DataError, match="raw=True"):
+        lmcodec.convert(path)
+    lmcodec.convert(path, raw=True)
+    assert lmcodec.open_original(path + ".lmc").read() == content
+
+
+def test_errors_of_the_system_keep_their_text(directory):
+    path = os.path.join(directory, "absent")
+    for call in (lmcodec.File, lmcodec.verify, lmcodec.convert, lambda path: lmcodec.safe_open(path, "np")):
+        with pytest.raises(FileNotFoundError) as caught:
+            call(path)
+        error = caught.value
+        assert (error.errno, error.filename) == (errno.ENOENT, path) and os.strerror(errno.ENOENT) in error.strerror
+    with pytest.raises(IsADirectoryError) as caught:
+        lmcodec.File(directory)
+    assert (caught.value.errno, caught.value.filename) == (errno.EISDIR, directory)
+
+
+@pytest.mark.parametrize("name", ["File", "verify", "convert", "restore", "open_original"])
+def test_a_url_is_no_path(name):
+    with pytest.raises(FileNotFoundError, match="lmcodec.remote"):
+        getattr(lmcodec, name)("s3://bucket/model.lmc")
