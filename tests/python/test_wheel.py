@@ -110,7 +110,8 @@ def test_entry_points(wheel):
         sources = {path: archive.read("lmcodec/%s.py" % path).decode() for path in ("zarr", "numcodecs", "__main__")}
     found = {group: entry for group, entry in zip(lines[::2], lines[1::2])}
     assert found == {"[console_scripts]": "lmc-st=lmcodec.__main__:main", "[zarr.codecs]": "lmc=lmcodec.zarr:LmcCodec",
-                     "[numcodecs.codecs]": "lmc=lmcodec.numcodecs:Lmc"}
+                     "[numcodecs.codecs]": "lmc=lmcodec.numcodecs:Lmc",
+                     "[zarr.data_type]": "bfloat16=lmcodec._chunks.zarr_bfloat16:registered"}
     for path, text in (("zarr", "class LmcCodec("), ("numcodecs", "class Lmc("), ("__main__", "def main(")):
         assert text in sources[path]
 
