@@ -192,8 +192,8 @@ def make_files(folder, mib):
         halves_as_f16["layer.%d" % number] = (random.standard_normal(shape, dtype="f4") * 0.02).astype("f2")
     lmcodec.serialize_file(halves, folder + "/big.safetensors")
     safetensors.numpy.save_file(halves_as_f16, folder + "/as_f16.safetensors")
-    lmcodec.serialize_file({"layer.%d" % n: ("F32", (8, 32), random.standard_normal((8, 32), dtype="f4")) for n in range(MANY)},
-                 folder + "/many.safetensors")
+    lmcodec.serialize_file({"layer.%d" % n: ("F32", (8, 32), random.standard_normal((8, 32), dtype="f4"))
+                            for n in range(MANY)}, folder + "/many.safetensors")
     for name in ("big", "as_f16", "many"):
         lmcodec.convert("%s/%s.safetensors" % (folder, name), "%s/%s.lmc" % (folder, name), fsync=False)
     make_zipnn(folder, halves)

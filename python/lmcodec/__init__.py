@@ -33,9 +33,9 @@ PLUGIN_PATH: str = _os.path.dirname(_library.find("libh5lmc.so") or "")
 __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "DeviceError",
     "File", "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "Run", "RunInfo", "SafetensorError",
-    "Slice", "SliceError", "Step", "StepNotFound", "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode",
-    "deserialize", "encode", "info", "kernels", "open_original", "restore", "safe_open", "serialize", "serialize_file",
-    "verify",
+    "Slice", "SliceError", "Step", "StepNotFound", "TensorInfo", "TensorNotFound", "UnsupportedError", "compare",
+    "convert", "decode", "deserialize", "encode", "info", "kernels", "open_original", "restore", "safe_open",
+    "serialize", "serialize_file", "verify",
 ]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import IO, Any, Mapping, Sequence, overload
+from typing import IO, TYPE_CHECKING, Any, Mapping, Sequence, overload
 
 import numpy
 
@@ -23,7 +23,8 @@ from ._files.safe_open import safe_open
 
 __all__ = ["load", "load_file", "save", "save_file", "savez"]
 
-Array = numpy.ndarray[Any, Any]
+if TYPE_CHECKING:
+    Array = numpy.ndarray[Any, Any]
 
 
 def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = None, base: Path | None = None,
@@ -45,8 +46,8 @@ def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = No
 def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, threads: int | None = None,
          base: Path | None = None, base_dirs: Sequence[Path] = (), storage_options: Mapping[str, Any] | None = None,
          progress: Progress | None = None, **options: Any) -> Any:
-    """What numpy.load() gives for a file, or for the original of an archive: `model.npz.lmc`, `array.npy.lmc`. For bytes,
-    what safetensors.numpy.load() gives: a dict of their arrays.
+    """What numpy.load() gives for a file, or for the original of an archive: `model.npz.lmc`, `array.npy.lmc`. For
+    bytes, what safetensors.numpy.load() gives: a dict of their arrays.
 
     file: a path, an open file, a URL, or the bytes of an archive or a safetensors file. An archive is restored to
         memory. For an .npz file it stays there until the result is closed. A safetensors file, or an archive of one, is
@@ -129,7 +130,7 @@ def save(file: Any, arr: Any = None, metadata: Any = None, *, plain: bool = Fals
 
 
 def savez(file: str | os.PathLike[str] | IO[bytes], *args: Any, **kwds: Any) -> None:
-    """Writes what numpy.savez() writes, packed: load() reads it. The file is as for save(), and so is what is raised."""
+    """Writes what numpy.savez() writes, packed: load() reads it. The file and what is raised are as for save()."""
     objects.pack(lambda plain: numpy.savez(plain, *args, **kwds), file)
 
 

@@ -12,7 +12,7 @@ import inspect
 import os
 import pickle
 import sys
-from typing import IO, Any, Mapping, Sequence, Union, overload
+from typing import IO, Any, Mapping, Sequence, overload
 
 import torch
 
@@ -28,8 +28,6 @@ from ._files.options import Path, Progress
 from ._files.safe_open import safe_open
 
 __all__ = ["decode", "encode", "load", "load_file", "load_model", "save", "save_file", "save_model"]
-
-Bytes = Union[bytes, bytearray, memoryview]
 
 
 def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", threads: int | None = None,

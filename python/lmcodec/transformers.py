@@ -55,9 +55,9 @@ def enable(*, base_dirs: Sequence[Path] = ()) -> Enabled:
         with lmcodec.transformers.enable():                  # until the end of `with`
             model = AutoModelForCausalLM.from_pretrained("llama.lmc")
 
-    Where `model.safetensors` is not there and `model.safetensors.lmc` is, that is read: in from_pretrained(), pipelines,
-    adapters and a Trainer, in a directory, in a repository of the Hugging Face hub or in its cache. A safetensors file
-    that is there goes first.
+    Where `model.safetensors` is not there and `model.safetensors.lmc` is, that is read: in from_pretrained(), in
+    pipelines, for adapters and in a Trainer; of a directory, a repository of the Hugging Face hub or its cache. A
+    safetensors file that is there goes first.
     base_dirs: where bases of archives are looked for.
 
     It replaces names in those modules of the three packages that look for weights, also in such as are imported later;

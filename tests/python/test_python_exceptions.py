@@ -70,7 +70,7 @@ def test_a_step_that_is_missing(directory):
         assert isinstance(caught.value, lmcodec.StepNotFound) and isinstance(caught.value, lmcodec.ArgumentError)
 
 
-@pytest.mark.parametrize("content", [b"hello, this is a text and no model at all\n", b"\xff" * 1000], ids=["text", "ones"])
+@pytest.mark.parametrize("content", [b"hello, this is a text and no model\n", b"\xff" * 1000], ids=["text", "ones"])
 def test_a_file_of_another_kind_is_bad_data(directory, content):
     path = os.path.join(directory, "text")
     with open(path, "wb") as file:

@@ -82,7 +82,8 @@ def test_pipelines(saved):
 def test_a_cache_of_the_hub(saved, directory):
     """models--USER--NAME/snapshots/REVISION with links to blobs, by the name of the repository and as a directory."""
     plain, packed = saved
-    root = os.path.join(directory, "hub", "models--user--name")
+    cache = os.path.join(directory, "hub")
+    root = os.path.join(cache, "models--user--name")
     snapshot = os.path.join(root, "snapshots", REVISION)
     os.makedirs(snapshot)
     os.makedirs(os.path.join(root, "refs"))
@@ -94,10 +95,10 @@ def test_a_cache_of_the_hub(saved, directory):
         os.symlink(os.path.join("..", "..", "blobs", str(number)), os.path.join(snapshot, name))
     expected = AutoModelForCausalLM.from_pretrained(plain)
     with enable():
-        check_same(AutoModelForCausalLM.from_pretrained("user/name", cache_dir=os.path.join(directory, "hub")), expected)
+        check_same(AutoModelForCausalLM.from_pretrained("user/name", cache_dir=cache), expected)
         check_same(AutoModelForCausalLM.from_pretrained(snapshot), expected)
     with pytest.raises((OSError, AttributeError)):  # transformers 4.49 stumbles over its own answer
-        AutoModelForCausalLM.from_pretrained("user/name", cache_dir=os.path.join(directory, "hub"))
+        AutoModelForCausalLM.from_pretrained("user/name", cache_dir=cache)
 
 
 def test_bases(directory):

@@ -44,7 +44,14 @@ def main(path: Path) -> int:
         original.read(3)
     run = Run(path)
     step: Step = run.add(path, 5, key_every=3, step_done=lambda event, step: print(event, step.ratio))
-    dropped: list[Step] = run.drop(7, step) + run.keep(last=3, dry_run=True)
+    step = run.add(6, {"w": lmcodec.torch.load_file(path)["w"]}) or run[6]
+    latest: Step | None = run.latest
+    with run.checkout(step, progress=True) as plain:
+        names.append(plain if latest is None else str(latest.step))
+    data: bytes = lmcodec.torch.save(lmcodec.torch.load_file(path), {"a": "b"})
+    data += lmcodec.serialize({"a": ("U8", (1,), b"a")})
+    lmcodec.torch.save(lmcodec.torch.load(data), path, level="fast")
+    dropped: list[Step] = run.drop([7, step]) + run.drop(7, step) + run.keep(last=3, dry_run=True)
     about: RunInfo = run.info()
     checked: Result = run.verify([step], progress=progress)
     with run.open(step) as one, run.open(5, "a.safetensors", framework="pt") as other:

@@ -98,7 +98,9 @@ class safe_open:
         self._file = None
 
     def __repr__(self) -> str:
-        return "<lmcodec.safe_open %s>" % ("closed" if self._file is None else repr(self._file)[len("<lmcodec.File "):-1])
+        if self._file is None:
+            return "<lmcodec.safe_open, closed>"
+        return "<lmcodec.safe_open of %r>" % self._file
 
     def __enter__(self) -> safe_open:
         return self

@@ -31,7 +31,8 @@ class Slice:
         self._tensor = file.find(name)
 
     def __repr__(self) -> str:
-        return "<lmcodec.Slice %r, %s %s, of %r>" % (self._name, self._tensor.dtype, list(self._tensor.shape), self._file)
+        tensor = self._tensor
+        return "<lmcodec.Slice %r, %s %s, of %r>" % (self._name, tensor.dtype, list(tensor.shape), self._file)
 
     def get_shape(self) -> list[int]:
         """The shape of the whole tensor."""

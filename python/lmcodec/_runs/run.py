@@ -215,8 +215,9 @@ class Run:
             self._path, source, options.run_settings, settings, ctypes.byref(added), diag)))
         return _step_of(added)
 
-    def drop(self, *steps: SupportsIndex | Iterable[SupportsIndex], dry_run: bool = False, fsync: bool = True, threads: int | None = None,
-             progress: Progress | None = None, step_done: StepDone | None = None) -> list[Step]:
+    def drop(self, *steps: SupportsIndex | Iterable[SupportsIndex], dry_run: bool = False, fsync: bool = True,
+             threads: int | None = None, progress: Progress | None = None,
+             step_done: StepDone | None = None) -> list[Step]:
         """Removes steps and returns them: drop(1, 2) or drop([1, 2]). Steps that are based on them are stored again
         first.
 

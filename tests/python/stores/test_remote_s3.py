@@ -71,6 +71,22 @@ def test_one_request_opens_and_one_reads(store, steps):
         assert numpy.array_equal(opened.get_slice("matrix")[600:603], steps[0]["matrix"][600:603])
 
 
+def test_calls_that_take_storage_options(store, steps, directory):
+    """Without them, the credentials of this server are not known."""
+    url = "s3://models/d/s0.safetensors.lmc"
+    with lmcodec.safe_open(url, "np", storage_options=store.options) as opened:
+        expected = opened.get_tensors()
+    for load in (lmcodec.numpy.load_file, lmcodec.numpy.load):
+        loaded = load(url, storage_options=store.options)
+        assert loaded.keys() == expected.keys() and all((loaded[name] == expected[name]).all() for name in expected)
+    path = os.path.join(directory, "a.npy")
+    lmcodec.numpy.save(path, numpy.arange(5))
+    store.files.put(path, "models/a.npy")
+    assert (lmcodec.numpy.load("s3://models/a.npy", storage_options=store.options) == numpy.arange(5)).all()
+    with pytest.raises(lmcodec.ArgumentError, match="storage_options"):
+        lmcodec.safe_open(path, "np", storage_options=store.options)
+
+
 def test_a_large_header_is_two_requests(store, directory):
     path = os.path.join(directory, "many.lmc")
     tensors = {"model.layers.%d.weight" % n: numpy.full(2, n, "f4") for n in range(15000)}
