@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import numpy
 
@@ -14,19 +14,22 @@ from ._files import memory
 from ._files.options import Path, Progress
 from ._files.safe_open import safe_open
 
+if TYPE_CHECKING:
+    import jax
+
 __all__ = ["load", "load_file", "save", "save_file"]
 
 
 def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = None, base: Path | None = None,
               base_dirs: Sequence[Path] = (), storage_options: Mapping[str, Any] | None = None,
-              progress: Progress | None = None) -> dict[str, Any]:
+              progress: Progress | None = None) -> dict[str, jax.Array]:
     """All tensors of a file as JAX arrays by their names. Arguments and exceptions as of lmcodec.numpy.load_file()."""
     with safe_open(filename, "flax", backend=backend, threads=threads, base=base, base_dirs=base_dirs,
                    storage_options=storage_options) as file:
         return file.get_tensors(progress=progress)
 
 
-def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, Any]:
+def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, jax.Array]:
     """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
     with memory.file_of(data) as path:
         return load_file(path, threads=threads)

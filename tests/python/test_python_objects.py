@@ -3,6 +3,7 @@ safetensors."""
 import io
 import os
 import pickle
+import tempfile
 import warnings
 
 import pytest
@@ -33,7 +34,7 @@ def test_an_object_in_a_file(directory, state):
     check_state(lmcodec.torch.load(path, weights_only=True), state)
     lmcodec.restore(path, path + ".back")
     check_state(torch.load(path + ".back", weights_only=True), state)
-    state["step"] = 7
+    assert os.stat(path).st_mode == os.stat(plain).st_mode
     lmcodec.torch.save(state, os.path.join(directory, "later.pt"), base=plain, level="fast", fsync=True)
     assert os.path.getsize(os.path.join(directory, "later.pt")) < 0.1 * os.path.getsize(path)
     check_state(lmcodec.torch.load(os.path.join(directory, "later.pt")), state)
@@ -55,6 +56,19 @@ def test_an_object_in_an_open_file(directory, state):
     check_state(lmcodec.torch.load(behind), state)
     if "mmap" in torch.load.__kwdefaults__:
         check_state(lmcodec.torch.load(path, mmap=True), state)
+
+
+def test_nobody_else_sees_what_goes_to_an_open_file(directory, state, monkeypatch):
+    seen = []
+    monkeypatch.setattr(tempfile, "tempdir", directory)
+
+    def convert(work, packed, **options):
+        lmcodec.convert(work, packed, **options)
+        seen.extend(os.stat(path).st_mode & 0o777 for path in (work, packed))
+
+    monkeypatch.setattr(lmcodec.torch.objects, "convert", convert)
+    lmcodec.torch.save(state, io.BytesIO())
+    assert seen == [0o600, 0o600] and os.listdir(directory) == []
 
 
 def test_open_files_that_torch_reads_itself(directory, state):

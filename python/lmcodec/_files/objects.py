@@ -7,6 +7,7 @@ memory, and the framework reads that. A file that is no archive is the framework
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -97,17 +98,19 @@ def pack(write: Callable[[BinaryIO], object], to: Any, *, level: str = "default"
     is_path = not hasattr(to, "write")
     if is_path and isinstance(to, str) and "://" in to:
         raise ArgumentError("%s: nothing is written to URLs: write a local file and copy it" % to)
-    folder = os.path.dirname(os.path.abspath(os.fsdecode(to))) if is_path else None
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".lmcodec-", suffix=".tmp") as plain:
-        write(plain)  # type: ignore[arg-type]
-        plain.flush()
-        packed = to if is_path else plain.name + ".lmc"
-        try:
-            convert(plain.name, packed, level=level, threads=threads, force=True, fsync=fsync, raw=True, base=base,
-                    base_dirs=base_dirs, progress=progress)
-            if not is_path:
-                with open(packed, "rb") as file:
-                    shutil.copyfileobj(file, to)
-        finally:
-            if not is_path and os.path.lexists(packed):
-                os.unlink(packed)
+    folder = os.path.dirname(os.path.abspath(os.fsdecode(to))) if is_path else tempfile.gettempdir()
+    work = os.path.join(folder, ".lmcodec-%s.tmp" % secrets.token_hex(8))
+    packed = to if is_path else work + ".lmc"
+    mode = 0o666 if is_path else 0o600  # becomes that of the archive; others may look into a folder for temporary files
+    try:
+        with open(work, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as plain:
+            write(plain)
+        convert(work, packed, level=level, threads=threads, force=True, fsync=fsync, raw=True, base=base,
+                base_dirs=base_dirs, progress=progress)
+        if not is_path:
+            with open(packed, "rb") as file:
+                shutil.copyfileobj(file, to)
+    finally:
+        for name in (work, work + ".lmc"):
+            if os.path.lexists(name):
+                os.unlink(name)
