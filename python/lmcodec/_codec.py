@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from dataclasses import dataclass
-from typing import Any, Callable, Sequence, TypeVar
+from typing import Any, Callable, NamedTuple, Sequence, TypeVar
 
 from . import _abi, _waiting
 from ._arrays.dtypes import NUMPY_NAMES
@@ -80,8 +79,7 @@ def threads_of(threads: int | None) -> int:
     return threads
 
 
-@dataclass(frozen=True)
-class FrameInfo:
+class FrameInfo(NamedTuple):
     """What the head of a frame says. Nothing of it is verified before the frame is decoded.
 
     dtype: as safetensors names it. mode: "stored", "coded", "short" or "delta". nbytes: bytes of the content.

@@ -302,7 +302,7 @@ class File:
                    threads: int | None = 1) -> None:
         """Reads bytes [first_byte, first_byte + nbytes) of a tensor to memory at this address."""
         handle = self._open()
-        count = min(thread_count_of(threads), nbytes // _SHARED_NBYTES)
+        count = min(thread_count_of(threads), nbytes // _SHARED_NBYTES) if nbytes >= 2 * _SHARED_NBYTES else 1
         if nbytes in (0, tensor.nbytes) or nbytes > _PIECE_NBYTES or tensor.strides is not None:
             self._decode_range(handle, tensor, first_byte, nbytes, address)
         elif count > 1 and self._piece_nbytes(handle, tensor, nbytes, 0) == 0:
