@@ -82,7 +82,7 @@ def share(function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
     """
     calls = [_Call(functools.partial(function, part)) for part in parts]
     mine = calls[-1:]
-    interrupt = None
+    interrupts: list[BaseException] = []
     for call in calls[:-1]:
         try:
             threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
@@ -94,8 +94,8 @@ def share(function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
         while not call.done.is_set():
             try:
                 call.done.wait()
-            except KeyboardInterrupt as error:  # the threads write to memory that the caller would free
-                interrupt = error
-    for error in (interrupt, *(call.error for call in calls)):
-        if error is not None:
-            raise error
+            except KeyboardInterrupt as interrupt:  # the threads write to memory that the caller would free
+                interrupts.append(interrupt)
+    for failure in (*interrupts, *(call.error for call in calls)):
+        if failure is not None:
+            raise failure

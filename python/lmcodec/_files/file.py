@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import threading
 import zlib
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from .. import _abi, _codec, _waiting
 from .._buffer import LARGE_NBYTES, TRUSTED_EXPANSION, Buffer, new_bytearray
@@ -249,10 +251,13 @@ class File:
         """The header is parsed when its content is asked for: a file of many tensors is opened in less time."""
         listing = self._listing
         if listing is None:
-            entries = json.loads(self._header)
-            metadata = entries.pop("__metadata__", None)
             is_safetensors = _abi.st_container_of(handle.pointer) == _abi.CONTAINER_SAFETENSORS
-            listing = self._listing = _Listing(_tensors_of(entries) if is_safetensors else handle.tensors(), metadata)
+            with _collector_paused():
+                entries = json.loads(self._header)
+                metadata = entries.pop("__metadata__", None)
+                tensors = _tensors_of(entries) if is_safetensors else handle.tensors()
+                del entries
+            listing = self._listing = _Listing(tensors, metadata)
         return listing
 
     @property
@@ -456,11 +461,23 @@ def _open_again(places: _Places, header_crc: int) -> File:
     return file
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Python's collector does not visit all objects of the process while many are made of which none is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _tensors_of(entries: dict[str, Any]) -> dict[str, TensorInfo]:
     """The tensors of a header of a safetensors file. This takes less time than a call of the library for each."""
-    ordered = sorted(entries.items(), key=lambda item: item[1]["data_offsets"])
     defaults = tuple(TensorInfo._field_defaults.values())
     make, tensors = tuple.__new__, {}
+    ordered = sorted(entries.items(), key=lambda item: item[1]["data_offsets"])
     for index, (name, entry) in enumerate(ordered):
         first, end = entry["data_offsets"]
         tensors[name] = make(TensorInfo, (index, entry["dtype"], tuple(entry["shape"]), first, end - first, end - first,

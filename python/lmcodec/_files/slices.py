@@ -90,20 +90,25 @@ class Slice:
 
 
 def _is_worth_cutting(rows: Rows, shape: Sequence[int], row_nbytes: int) -> bool:
-    """Whether an index takes at most half of what is large, and no more than a slice of each dimension."""
-    if not isinstance(rows.inner[0], slice) or (rows.end - rows.first) * row_nbytes < 2 * _PIECE_NBYTES:
+    """Whether an index of integers and slices takes at most half of what is large."""
+    first_key, keys = rows.inner[0], rows.inner[1:]
+    if not isinstance(first_key, slice) or (rows.end - rows.first) * row_nbytes < 2 * _PIECE_NBYTES:
         return False
-    taken = 1.0 / rows.inner[0].step
-    keys = [key for key in rows.inner[1:] if key is not Ellipsis]
-    if len(keys) >= len(shape) or not all(type(key) in (int, slice) for key in keys):
+    if not all(key is Ellipsis or _is_basic(key) for key in keys) or keys.count(Ellipsis) > 1:
         return False
-    if Ellipsis in rows.inner[1:-1] or rows.inner[-1] is Ellipsis:
-        return taken <= 0.5
+    keys = _without_ellipsis(keys, len(shape) - 1)
+    if len(keys) >= len(shape):
+        return False
+    taken = 1.0 / int(first_key.step)
     for key, size in zip(keys, shape[1:]):
-        if type(key) is slice and any(type(bound) not in (int, type(None)) for bound in (key.start, key.stop, key.step)):
-            return False
-        taken *= (1 if type(key) is int else len(range(*key.indices(size)))) / max(size, 1)
+        taken *= (1 if isinstance(key, int) else len(range(*key.indices(size)))) / max(size, 1)
     return 0 < taken <= 0.5
+
+
+def _is_basic(key: Any) -> bool:
+    """An integer, or a slice of integers."""
+    parts = (key.start, key.stop, key.step) if isinstance(key, slice) else (key,)
+    return all(type(part) is int or part is None and part is not key for part in parts)
 
 
 def _rows_of(index: Any, shape: Sequence[int]) -> Rows | None:
