@@ -41,6 +41,7 @@ def load(package, folder, name, then=None, **options):
     """load_file() of one of the packages, and what is done with each tensor."""
     module = torch_module(package)
     path = folder + "/" + name + (".lmc" if package.startswith("lmcodec") else ".safetensors")
+    read_all(path)
     if then is None:
         return lambda: module.load_file(path, **options)
     return lambda: {key: then(tensor) for key, tensor in module.load_file(path, **options).items()}
@@ -107,6 +108,7 @@ def numpy_load(package, folder, then=None, **options):
     import importlib
     module = importlib.import_module(package)
     path = folder + ("/as_f16.lmc" if package.startswith("lmcodec") else "/as_f16.safetensors")
+    read_all(path)
     return lambda: {key: then(array) if then else array for key, array in module.load_file(path, **options).items()}
 
 
