@@ -252,8 +252,10 @@ CASES = {
     "numpy: safetensors, copy": (lambda f: numpy_load("safetensors.numpy", f, copy), None, None),
     "numpy: lmcodec": (lambda f: numpy_load("lmcodec.numpy", f, threads=1), "numpy: safetensors", None),
     "10,000 tensors: open, safetensors": (lambda f: open_many("safetensors", f, id), None, None),
-    "10,000 tensors: open, lmcodec": (lambda f: open_many("lmcodec", f, id), "10,000 tensors: open, safetensors", None),
-    "10,000 tensors: names, safetensors": (lambda f: open_many("safetensors", f, lambda file: file.keys()), None, None),
+    "10,000 tensors: open, lmcodec": (lambda f: open_many("lmcodec", f, id), "10,000 tensors: open, safetensors",
+                                      None),
+    "10,000 tensors: names, safetensors": (lambda f: open_many("safetensors", f, lambda file: file.keys()), None,
+                                           None),
     "10,000 tensors: names, lmcodec": (lambda f: open_many("lmcodec", f, lambda file: file.keys()),
                                        "10,000 tensors: names, safetensors", None),
     "10,000 tensors: all, safetensors, clone": (lambda f: st(f, "many", clone), None, None),
@@ -384,9 +386,9 @@ def report(measured):
                 row[key + "_ratio"] = median(each[key] / max(other[key], 1e-9)
                                              for each, other in zip(rounds, measured[beside]))
         rows.append(row)
-        print("%-42s %8.4f %8.4f %6.0f%s" % (name, row["cpu"], row["wall"], row["mib"], "" if "cpu_ratio" not in row else
-              "   %5.2f %5.2f of %r%s" % (row["cpu_ratio"], row["wall_ratio"], beside,
-                                         "" if limit is None else " (at most %s)" % limit)))
+        beside_text = "" if "cpu_ratio" not in row else "   %5.2f %5.2f of %r%s" % (
+            row["cpu_ratio"], row["wall_ratio"], beside, "" if limit is None else " (at most %s)" % limit)
+        print("%-42s %8.4f %8.4f %6.0f%s" % (name, row["cpu"], row["wall"], row["mib"], beside_text))
     return rows
 
 

@@ -76,7 +76,7 @@ class _Call(Generic[_Result]):
 
 
 def share(function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
-    """Calls function(part) for each part, in a thread each, the last one in this thread. Raises what one of them raised.
+    """Calls function(part) for each part, each in a thread, the last one in this. Raises what one of them raised.
 
     For calls that end soon: an interrupt waits for all of them.
     """

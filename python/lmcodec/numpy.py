@@ -46,8 +46,9 @@ def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = No
         return file.get_tensors(dtype=dtype, progress=progress)
 
 
-def load_into(arrays: Mapping[str, Any], filename: Path, *, threads: int | None = None, base: Path | None = None,
-              base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
+def load_into(arrays: Mapping[str, Array], filename: Path, *, threads: int | None = None, base: Path | None = None,
+              base_dirs: Sequence[Path] = (), storage_options: Mapping[str, Any] | None = None,
+              progress: Progress | None = None) -> None:
     """Reads the tensors of these names from a file into arrays that exist.
 
     arrays: contiguous ones of the dtype in the file are decoded to: this takes a quarter of the time of load_file(),
@@ -58,7 +59,8 @@ def load_into(arrays: Mapping[str, Any], filename: Path, *, threads: int | None 
     load_file() does. If a name, a shape or a dtype is wrong, or the base of the archive is missing, nothing has been
     written. After any other exception, such as ChecksumError, each array holds old content, new content, or both mixed.
     """
-    with safe_open(filename, "np", threads=threads, base=base, base_dirs=base_dirs) as file:
+    with safe_open(filename, "np", threads=threads, base=base, base_dirs=base_dirs,
+                   storage_options=storage_options) as file:
         file.get_tensors(list(arrays), out=arrays, progress=progress)
 
 

@@ -56,8 +56,9 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", thr
         return loaded
 
 
-def load_into(tensors: Mapping[str, Any], filename: Path, *, threads: int | None = None, base: Path | None = None,
-              base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
+def load_into(tensors: Mapping[str, torch.Tensor], filename: Path, *, threads: int | None = None,
+              base: Path | None = None, base_dirs: Sequence[Path] = (),
+              storage_options: Mapping[str, Any] | None = None, progress: Progress | None = None) -> None:
     """Reads the tensors of these names from a file into memory that exists: `load_into(model.state_dict(), "m.lmc")`.
 
     tensors: contiguous ones in memory, of the dtype in the file, are decoded to: this takes a quarter of the time of
@@ -69,7 +70,8 @@ def load_into(tensors: Mapping[str, Any], filename: Path, *, threads: int | None
     written. After any other exception, such as ChecksumError, each tensor holds old content, new content, or both
     mixed: load again before you use them.
     """
-    with safe_open(filename, "pt", threads=threads, base=base, base_dirs=base_dirs) as file:
+    with safe_open(filename, "pt", threads=threads, base=base, base_dirs=base_dirs,
+                   storage_options=storage_options) as file:
         file.get_tensors(list(tensors), out=tensors, progress=progress)
 
 
@@ -237,8 +239,8 @@ def load_model(model: Any, filename: Path, strict: bool = True, device: Any = "c
 
     Parameters and buffers in memory that are contiguous, and of the shape and dtype in the file, are decoded to. Others
     are loaded and copied. Returns the names that the file lacks, and those that the module lacks.
-    Raises RuntimeError if there are such names and `strict`, and as load_file() does. After an exception, parameters may
-    hold old content, new content, or both mixed, as for load_into().
+    Raises RuntimeError if there are such names and `strict`, and as load_file() does. After an exception, parameters
+    may hold old content, new content, or both mixed, as for load_into().
     """
     state = _loaded_state(model, filename, device, **options)
     removed = names_to_remove(model.state_dict(), preferred=state.keys())
@@ -258,18 +260,22 @@ def load_model(model: Any, filename: Path, strict: bool = True, device: Any = "c
 
 def _loaded_state(model: Any, filename: Path, device: Any, *, backend: str = "mmap", threads: int | None = None,
                   base: Path | None = None, base_dirs: Sequence[Path] = (),
+                  storage_options: Mapping[str, Any] | None = None,
                   progress: Progress | None = None) -> dict[str, Any]:
     """The tensors of a file. Where the module has memory for one, it is the module's own tensor, which has been read.
 
     load_state_dict() then copies a tensor to itself, which is nothing, and its hooks see what the file holds.
     """
-    with safe_open(filename, "pt", device, backend=backend, threads=threads, base=base, base_dirs=base_dirs) as file:
+    with safe_open(filename, "pt", device, backend=backend, threads=threads, base=base, base_dirs=base_dirs,
+                   storage_options=storage_options) as file:
         known = file.file.tensors
         out = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items()
                if name in known and is_plain(tensor) and tensor.is_contiguous()
                and NAMES.get(tensor.dtype) == known[name].dtype
                and tuple(tensor.shape) == shape_of(known[name].dtype, known[name].shape)}
-        return file.get_tensors(out=out if device == "cpu" else None, progress=progress)
+        loaded = file.get_tensors(out=out if device == "cpu" else None, progress=progress)
+        warn_of_left_out(file.file, filename, stacklevel=3, base=base, base_dirs=base_dirs)
+        return loaded
 
 
 def _listed(what: str, names: Any) -> str:

@@ -291,8 +291,8 @@ def test_hooks_see_what_the_file_holds(load, torch, directory):
 # ---- JAX ----
 
 def test_jax(path, values):
-    jax_numpy = pytest.importorskip("jax.numpy", reason="left out: no jax here; another environment of the part `python` "
-                                                        "has it")
+    reason = "left out: no jax here; another environment of the part `python` has it"
+    jax_numpy = pytest.importorskip("jax.numpy", reason=reason)
     import lmcodec.flax
     loaded = lmcodec.flax.load_file(path, dtype="bfloat16")
     assert loaded["w"].dtype == jax_numpy.bfloat16 and isinstance(loaded["w"], jax_numpy.ndarray)

@@ -179,7 +179,7 @@ def test_memory_beside_what_is_loaded_into(directory, is_converted):
     numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
     path = os.path.join(directory, "a.lmc")
     shapes = {"a": (4096, 4096), "b": (1000,)}
-    lmcodec.save({name: ("F32", shape, numpy.random.default_rng(1).standard_normal(shape, "f4"))
+    lmcodec.serialize_file({name: ("F32", shape, numpy.random.default_rng(1).standard_normal(shape, "f4"))
                   for name, shape in shapes.items()}, path)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run([sys.executable, "-c", LOAD, path, str(is_converted)], capture_output=True, text=True,

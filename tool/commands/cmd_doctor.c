@@ -207,8 +207,8 @@ static int find_plugin_below(findings *findings, const char *folder, const char 
     }
     snprintf(path + at, sizeof path - at, "%s/" PLUGIN_NAME, pattern);
     const int is_found = glob(path, 0, NULL, &found) == 0 && found.gl_pathc > 0 &&
-                   realpath(found.gl_pathv[found.gl_pathc - 1], findings->plugin) &&
-                   lmc_is_file(findings->plugin);
+                         realpath(found.gl_pathv[found.gl_pathc - 1], findings->plugin) &&
+                         lmc_is_file(findings->plugin);
     globfree(&found);
     if (!is_found)
         findings->plugin[0] = '\0';

@@ -152,8 +152,10 @@ class Handle:
         check(_abi.st_read_stored(self.pointer, number, first_byte, nbytes, address, ctypes.byref(diag)), diag)
 
     def read_part(self, number: int, first_byte: int, nbytes: int, address: int) -> bool:
-        """Reads a part of a tensor with the reader of the last part, whose frame is open, and which keeps what it decoded
-        last. False if another thread has the reader, or may have had it when the parent forked."""
+        """Reads a part of a tensor with the reader of the last part. It has the frame open, and the last block.
+
+        False if another thread has the reader, or may have had it when the parent forked.
+        """
         if self._pid != os.getpid() or not self._reader_lock.acquire(blocking=False):
             return False
         try:
@@ -403,7 +405,8 @@ class File:
             return "<lmcodec.File %r, closed>" % self._shown_name()
         nbytes, stored_nbytes = _abi.st_file_nbytes(handle.pointer), _abi.st_stored_nbytes(handle.pointer)
         kind = "ratio %.3f" % (stored_nbytes / nbytes if nbytes else 1) if handle.is_archive() else "no archive"
-        return "<lmcodec.File %r, %d tensors, %d bytes, %s>" % (self._shown_name(), len(self._tensors), nbytes, kind)
+        count = len(self._listed(handle).tensors)
+        return "<lmcodec.File %r, %d tensors, %d bytes, %s>" % (self._shown_name(), count, nbytes, kind)
 
     def _shown_name(self) -> str:
         return os.fsdecode(self._places.path)

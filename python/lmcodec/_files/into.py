@@ -53,7 +53,7 @@ def targets_of(file: File, arrays: Arrays, wanted: Mapping[str, TensorInfo], out
 
 
 def _without_overlaps(targets: dict[str, Target], wanted: Mapping[str, TensorInfo]) -> dict[str, Target]:
-    """Two tensors in the same memory are not decoded at once: the later one is copied there, as if it were converted."""
+    """Of two tensors in the same memory, the later one is copied there, as if it were converted, and not decoded."""
     end = 0
     for address, name in sorted((target.address, name) for name, target in targets.items()
                                 if target.address is not None and wanted[name].nbytes):

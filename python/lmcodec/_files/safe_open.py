@@ -90,8 +90,8 @@ class safe_open:
         loader = self._arrays.loader
         targets = targets_of(file, self._arrays, wanted, out, dtype)
         if loader is not None:
-            results, refused = loader.load(file, {name: tensor for name, tensor in wanted.items() if name not in targets},
-                                           threads=self._threads, progress=call)
+            for_device = {name: tensor for name, tensor in wanted.items() if name not in targets}
+            results, refused = loader.load(file, for_device, threads=self._threads, progress=call)
         rest = {name: tensor for name, tensor in wanted.items() if name not in results}
         done = total - sum(tensor.nbytes for tensor in rest.values())
         for batch in _batches(rest, self._arrays.batch_nbytes):
