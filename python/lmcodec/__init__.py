@@ -10,25 +10,24 @@ This module needs no other package. lmcodec.numpy, lmcodec.torch and lmcodec.fla
 
 from __future__ import annotations
 
-import os as _os
 import sys as _sys
 
-from . import _abi, _library
-from ._codec import FrameInfo, decode, encode, info
-from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, ClosedError, DataError, DeviceError,
-                      DTypeError, LimitError, LMCError, SafetensorError, SliceError, StepNotFound, TensorNotFound,
-                      UnsupportedError)
-from ._files.convert import Result, compare, convert, open_original, restore, verify
-from ._files.file import File, TensorInfo
-from ._files.safe_open import safe_open
-from ._files.slices import Slice
-from ._files.writer import deserialize, serialize, serialize_file
-from ._runs.run import Run, RunInfo, Step
+TYPE_CHECKING = False  # that of typing, whose import takes longer than that of this module
+if TYPE_CHECKING:
+    from ._codec import FrameInfo, decode, encode, info
+    from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, ClosedError, DataError, DeviceError,
+                          DTypeError, LimitError, LMCError, SafetensorError, SliceError, StepNotFound,
+                          TensorNotFound, UnsupportedError)
+    from ._files.convert import Result, compare, convert, open_original, restore, verify
+    from ._files.file import File, TensorInfo
+    from ._files.safe_open import safe_open
+    from ._files.slices import Slice
+    from ._files.writer import deserialize, serialize, serialize_file
+    from ._runs.run import Run, RunInfo, Step
 
-__version__: str = _abi.version_text().decode()
-
-PLUGIN_PATH: str = _os.path.dirname(_library.find("libh5lmc.so") or "")
-"""The directory of the HDF5 plugin, for HDF5_PLUGIN_PATH; "" where the library was built without it."""
+    __version__: str
+    PLUGIN_PATH: str
+    """The directory of the HDF5 plugin, for HDF5_PLUGIN_PATH; "" where the library was built without it."""
 
 __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "DeviceError",
@@ -38,14 +37,55 @@ __all__ = [
     "serialize", "serialize_file", "verify",
 ]
 
+# Where names come from. Each module is imported, and the library loaded, when a name of it is used.
+_NAMES = {
+    "_codec": ("FrameInfo", "decode", "encode", "info"),
+    "_errors": ("ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DataError", "DeviceError",
+                "DTypeError", "LimitError", "LMCError", "SafetensorError", "SliceError", "StepNotFound",
+                "TensorNotFound", "UnsupportedError"),
+    "_files.convert": ("Result", "compare", "convert", "open_original", "restore", "verify"),
+    "_files.file": ("File", "TensorInfo"),
+    "_files.safe_open": ("safe_open",),
+    "_files.slices": ("Slice",),
+    "_files.writer": ("deserialize", "serialize", "serialize_file"),
+    "_runs.run": ("Run", "RunInfo", "Step"),
+}
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
+    value: object
+    if name == "__version__":
+        from ._abi import version_text
+
+        value = version_text().decode()
+    elif name == "PLUGIN_PATH":
+        import os
+
+        from ._library import find
+
+        value = os.path.dirname(find("libh5lmc.so") or "")
+    else:
+        home = next((home for home, names in _NAMES.items() if name in names), None)
+        if home is None:
+            if name not in ("_abi", "_codec", "_errors", "_library"):
+                raise AttributeError("module %r has no attribute %r" % (__name__, name))
+            return importlib.import_module("." + name, __name__)
+        value = getattr(importlib.import_module("." + home, __name__), name)
+    globals()[name] = value
+    return value
+
 
 def __dir__() -> list[str]:
     """The names that are for users, and the public modules that the program has imported."""
     modules = {name for name in globals() if _sys.modules.get("%s.%s" % (__name__, name)) and not name.startswith("_")}
-    return sorted({*__all__, *modules, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, "__version__", *modules, *(name for name in globals() if name.startswith("__"))})
 
 
 def kernels() -> str:
     """The instruction set that the library uses: "scalar", "avx2", "avx2-nopext", "avx512" or "neon"."""
-    name: bytes = _abi.kernels_name()
+    from ._abi import kernels_name
+
+    name: bytes = kernels_name()
     return name.decode()

@@ -6,15 +6,13 @@ import ctypes
 import mmap
 import re
 import sys
-import time
 from typing import Any
 
 _SIMPLE, _WRITABLE = 0, 1  # PyBUF_ flags of the stable interface: contiguous bytes
 
-HUGE_PAGE_NBYTES = 2 << 20
-HUGE_FROM_NBYTES = 4 << 20  # of a block of memory that is worth huge pages
+LARGE_NBYTES = 4 << 20  # of content whose promised size is verified before memory is taken for it
 TRUSTED_EXPANSION = 64  # times its stored bytes: larger content is rare
-_MADV_HUGEPAGE, _MADV_POPULATE_WRITE = 14, 23  # of Linux, on x86-64 and AArch64
+_MADV_POPULATE_WRITE = 23  # of Linux
 
 
 class _PyBuffer(ctypes.Structure):
@@ -75,18 +73,12 @@ def _has_objects(source: Any) -> bool:
         return False
 
 
-def new_bytearray(nbytes: int, stored_nbytes: int | None = None) -> bytearray:
-    """A bytearray with undefined content, on huge pages if it is large. MemoryError if there is no such memory.
-
-    stored_nbytes: as for take_huge_pages().
-    """
+def new_bytearray(nbytes: int) -> bytearray:
+    """A bytearray with undefined content. MemoryError if there is no such memory."""
     if nbytes > sys.maxsize:
         raise MemoryError("%d bytes are more than this machine addresses" % nbytes)
     array = bytearray()
     _resize_bytearray(array, nbytes)
-    if nbytes >= HUGE_FROM_NBYTES:
-        with Buffer(array, writable=True) as buffer:
-            take_huge_pages(buffer.address, nbytes, stored_nbytes)
     return array
 
 
@@ -96,64 +88,17 @@ def _find_madvise() -> Any:
     except (OSError, AttributeError):
         return None
     madvise.argtypes, madvise.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
-    return madvise if hasattr(mmap, "MADV_HUGEPAGE") else None
+    return madvise if sys.platform.startswith("linux") else None
 
 
 _madvise = _find_madvise()
 
 
-class _HugePages:
-    """Takes huge pages as long as they are quick to get.
+def take_pages(address: int, nbytes: int) -> None:
+    """Takes the pages of new memory that is about to be written: quicker than a fault for each of them.
 
-    Page faults take longer than decoding does, and a huge page has one for 512. But a virtual machine may have given
-    its free huge pages back to its host: then each takes milliseconds to come again, and small pages that were in use
-    a moment ago are quicker. So pages are taken one after the other, up to one that takes longer than small ones.
+    The calls that read files do so themselves. If the system cannot do it, that is no error.
     """
-
-    SKIPPED_BLOCKS = 3  # of memory that are not asked after one with a slow page
-
-    def __init__(self) -> None:
-        self._blocks_to_skip = 0
-        self._small_s = 0.0  # how long as many bytes took in small pages
-
-    def take(self, address: int, nbytes: int, trusted_nbytes: int) -> None:
-        """Takes huge pages for this memory, which has not been touched, while they help.
-
-        Behind the first trusted_nbytes, the system gives huge pages as the memory is written.
-        """
-        first = -(-address // HUGE_PAGE_NBYTES) * HUGE_PAGE_NBYTES
-        last = (address + nbytes) // HUGE_PAGE_NBYTES * HUGE_PAGE_NBYTES
-        trusted = max(first, min(last, (address + trusted_nbytes) // HUGE_PAGE_NBYTES * HUGE_PAGE_NBYTES))
-        if self._blocks_to_skip > 0:
-            self._blocks_to_skip -= 1
-            return
-        if self._small_s == 0.0 and first < trusted:
-            self._small_s = self._seconds_of(first)
-            first += HUGE_PAGE_NBYTES
-        for page in range(first, trusted, HUGE_PAGE_NBYTES):
-            _madvise(page, HUGE_PAGE_NBYTES, _MADV_HUGEPAGE)
-            if self._seconds_of(page) > self._small_s:
-                self._blocks_to_skip = self.SKIPPED_BLOCKS
-                return
-        if trusted < last:
-            _madvise(trusted, last - trusted, _MADV_HUGEPAGE)
-
-    @staticmethod
-    def _seconds_of(page: int) -> float:
-        """The CPU time that these bytes take to come, or 0 where Linux is older than 5.14 and cannot be asked."""
-        begin = time.thread_time()
-        failed = _madvise(page, HUGE_PAGE_NBYTES, _MADV_POPULATE_WRITE)
-        return 0.0 if failed else time.thread_time() - begin
-
-
-_huge_pages = _HugePages()
-
-
-def take_huge_pages(address: int, nbytes: int, stored_nbytes: int | None = None) -> None:
-    """Takes huge pages for this memory, which has not been touched, where they help. If it cannot, that is no error.
-
-    stored_nbytes: of the untrusted data that will be decoded to it. No more than TRUSTED_EXPANSION times as much is
-        taken here. The rest comes as it is written. None: the memory will be filled.
-    """
-    if _madvise is not None and nbytes >= HUGE_FROM_NBYTES:
-        _huge_pages.take(address, nbytes, nbytes if stored_nbytes is None else TRUSTED_EXPANSION * stored_nbytes)
+    first, end = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE, (address + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if _madvise is not None and first < end:
+        _madvise(first, end - first, _MADV_POPULATE_WRITE)

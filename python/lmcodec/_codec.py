@@ -5,12 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from dataclasses import dataclass
-from typing import Any, Callable, Sequence, TypeVar
+from typing import Any, Callable, NamedTuple, Sequence, TypeVar
 
 from . import _abi, _waiting
 from ._arrays.dtypes import NUMPY_NAMES
-from ._buffer import HUGE_FROM_NBYTES, Buffer, new_bytearray
+from ._buffer import LARGE_NBYTES, TRUSTED_EXPANSION, Buffer, new_bytearray, take_pages
 from ._errors import ArgumentError, check_status, error_of
 
 _Result = TypeVar("_Result")
@@ -80,8 +79,7 @@ def threads_of(threads: int | None) -> int:
     return threads
 
 
-@dataclass(frozen=True)
-class FrameInfo:
+class FrameInfo(NamedTuple):
     """What the head of a frame says. Nothing of it is verified before the frame is decoded.
 
     dtype: as safetensors names it. mode: "stored", "coded", "short" or "delta". nbytes: bytes of the content.
@@ -179,7 +177,7 @@ def decode(frame: Any, out: Any = None, *, base: Any = None, threads: int | None
     with Buffer(frame) as source:
         head = _read_info(source)
         nbytes: int = head.content_nbytes
-        if out is None and nbytes >= HUGE_FROM_NBYTES:
+        if out is None and nbytes >= LARGE_NBYTES:
             _verify_ends(source, head)
     return _waited(nbytes, lambda: _decode(frame, nbytes, out, base, thread_count))
 
@@ -199,10 +197,11 @@ def _decode(frame: Any, nbytes: int, out: Any, base: Any, thread_count: int) -> 
     written = ctypes.c_size_t()
     scratch = context()
     scratch.check(_abi.ctx_set_thread_count(scratch.pointer, thread_count))
-    with Buffer(frame) as source:
-        result = new_bytearray(nbytes, source.nbytes) if out is None else out
+    result = new_bytearray(nbytes) if out is None else out
     with Buffer(frame) as source, Buffer(b"" if base is None else base) as old, \
             Buffer(result, writable=True) as destination:
+        if out is None and nbytes >= LARGE_NBYTES:
+            take_pages(destination.address, min(nbytes, TRUSTED_EXPANSION * source.nbytes))
         if destination.nbytes != nbytes:
             raise ArgumentError("out has %d bytes, the content %d" % (destination.nbytes, nbytes))
         scratch.check(_abi.decode_delta(scratch.pointer, source.address, source.nbytes, _base_address(base, old),

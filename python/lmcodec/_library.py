@@ -8,7 +8,6 @@ LMCODEC_LIBRARY_DIR names a folder that is looked at first, and alone.
 from __future__ import annotations
 
 import ctypes
-import glob
 import os
 from typing import Iterator
 
@@ -27,8 +26,9 @@ def _folders() -> Iterator[str]:
         return
     yield os.path.join(_HERE, "_native")
     if os.path.isfile(os.path.join(_TREE, "include", "lmc_st.h")):
-        builds = glob.glob(os.path.join(_TREE, "build", "*", ""))
-        yield from sorted(builds, key=lambda folder: (os.path.basename(folder[:-1]) != "test", folder))
+        builds = os.path.join(_TREE, "build")
+        names = sorted(os.listdir(builds)) if os.path.isdir(builds) else []
+        yield from (os.path.join(builds, name) for name in sorted(names, key=lambda name: name != "test"))
 
 
 def find(*names: str) -> str | None:

@@ -8,10 +8,12 @@ it sets the cancel flag of the call.
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
-from typing import Callable, Generic, TypeVar
+from typing import Callable, Generic, Sequence, TypeVar
 
 _Result = TypeVar("_Result")
+_Part = TypeVar("_Part")
 
 
 def new_flag() -> ctypes.c_int:
@@ -71,3 +73,29 @@ class _Call(Generic[_Result]):
                 self.done.wait()
             except KeyboardInterrupt:
                 pass
+
+
+def share(function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
+    """Calls function(part) for each part, each in a thread, the last one in this. Raises what one of them raised.
+
+    For calls that end soon: an interrupt waits for all of them.
+    """
+    calls = [_Call(functools.partial(function, part)) for part in parts]
+    mine = calls[-1:]
+    interrupts: list[BaseException] = []
+    for call in calls[:-1]:
+        try:
+            threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
+        except RuntimeError:  # the system gives no more threads, or Python 3.12 ends
+            mine.append(call)
+    for call in mine:
+        call.work()
+    for call in calls:
+        while not call.done.is_set():
+            try:
+                call.done.wait()
+            except KeyboardInterrupt as interrupt:  # the threads write to memory that the caller would free
+                interrupts.append(interrupt)
+    for failure in (*interrupts, *(call.error for call in calls)):
+        if failure is not None:
+            raise failure

@@ -72,9 +72,7 @@ def _load_model(folder: str, model_class: Any, torch_dtype: Any, variant: str | 
         model = model_class.from_config(config)
     state: dict[str, Any] = {}
     for path, _ in files:
-        state.update(_torch.load_file(path, threads=threads, base_dirs=base_dirs))
-    if torch_dtype is not None:
-        state = {name: part.to(torch_dtype) if part.is_floating_point() else part for name, part in state.items()}
+        state.update(_torch.load_file(path, threads=threads, base_dirs=base_dirs, dtype=torch_dtype))
     model.load_state_dict(state, assign=True)
     model.register_to_config(_name_or_path=folder)
     return (model if torch_dtype is None else model.to(torch_dtype)).eval()

@@ -158,4 +158,8 @@ int os_write_all(int fd, const void *src, size_t nbytes, const volatile int *can
  * nbytes; UINT64_MAX if neither is limited. */
 uint64_t os_room_for(uint64_t nbytes);
 
+/* Takes the pages of new memory that is about to be written whole: one call takes less time than a fault for each page.
+ * It does nothing for little memory, for memory whose pages are there, and on systems that cannot do it. */
+void os_take_pages(void *memory, size_t nbytes);
+
 #endif

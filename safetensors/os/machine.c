@@ -1,10 +1,14 @@
 /*
- * machine.c - asks the machine for the room that its limits leave (os/file.h).
+ * machine.c - asks the machine for the room that its limits leave, and for pages of memory (os/file.h).
  */
+#if defined __linux__ && !defined _GNU_SOURCE
+#define _GNU_SOURCE /* madvise(), mincore() */
+#endif
 #include "safetensors/os/file.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -38,4 +42,25 @@ uint64_t os_room_for(uint64_t nbytes)
     const uint64_t data = left_by(RLIMIT_DATA, STATM_DATA);
     const uint64_t left = address_space < data ? address_space : data;
     return left == UINT64_MAX ? UINT64_MAX : left / nbytes;
+}
+
+void os_take_pages(void *memory, size_t nbytes)
+{
+#ifdef __linux__
+    enum { POPULATE_WRITE = 23, NBYTES_MIN = 64 << 10 }; /* MADV_POPULATE_WRITE of Linux 5.14 */
+    const long page = sysconf(_SC_PAGESIZE);
+    unsigned char is_there = 0;
+    if (nbytes < NBYTES_MIN || page <= 0)
+        return;
+    const uintptr_t mask = (uintptr_t)page - 1;
+    const uintptr_t first = ((uintptr_t)memory + mask) & ~mask;
+    const uintptr_t end = ((uintptr_t)memory + nbytes) & ~mask;
+    /* the last page has been there if the others have: they are in use already */
+    if (first < end && mincore((void *)(end - (uintptr_t)page), (size_t)page, &is_there) == 0 &&
+        !(is_there & 1))
+        (void)madvise((void *)first, (size_t)(end - first), POPULATE_WRITE);
+#else
+    (void)memory;
+    (void)nbytes;
+#endif
 }

@@ -33,8 +33,10 @@ static lmc_status read_plain(st_reader *reader, const wanted *wanted, lmc_st_dia
     const size_t index = reader->frame.index;
     const uint64_t offset = file->places[index];
     const size_t nbytes = (size_t)(wanted->end - wanted->begin);
-    if (nbytes >= SMALL_READ_NBYTES)
+    if (nbytes >= SMALL_READ_NBYTES) {
+        os_take_pages(wanted->dst, nbytes);
         return os_input_read(&file->input, offset + wanted->begin, wanted->dst, nbytes, diag);
+    }
     if (wanted->begin < reader->content_begin || wanted->end > reader->content_end) {
         const uint64_t left = st_file_tensor_nbytes(file, index) - wanted->begin;
         const size_t window = left < WINDOW_NBYTES ? (size_t)left : WINDOW_NBYTES;
@@ -89,8 +91,10 @@ static lmc_status read_part(st_reader *reader, const wanted *wanted, uint64_t pa
     const uint64_t left = reader->frame.info.content_nbytes - begin;
     const uint64_t end = begin + (left < reader->part_nbytes ? left : reader->part_nbytes);
     const size_t nbytes = (size_t)(end - begin);
-    if (wanted->begin <= begin && wanted->end >= end)
+    if (wanted->begin <= begin && wanted->end >= end) {
+        os_take_pages(wanted->dst + (begin - wanted->begin), nbytes);
         return decode_part(reader, part, wanted->dst + (begin - wanted->begin), nbytes, diag);
+    }
     if (reader->content_begin != begin || reader->content_end != end) {
         reader->content_end = reader->content_begin;
         LMC_TRY(decode_part(reader, part, reader->content.bytes, nbytes, diag));

@@ -34,9 +34,10 @@ static lmc_status read_plain_part(void *user, st_worker *worker, st_slot *slot, 
     const uint64_t at = part->first_block * ST_PART_NBYTES;
     if (part->content_nbytes == 0)
         return LMC_OK;
-    const lmc_status status =
-        os_input_read(&plain->file->input, plain->file->places[slot->index] + at,
-                      (unsigned char *)plain->dsts[slot->index] + at, part->content_nbytes, &worker->diag);
+    unsigned char *const dst = (unsigned char *)plain->dsts[slot->index] + at;
+    os_take_pages(dst, part->content_nbytes);
+    const lmc_status status = os_input_read(&plain->file->input, plain->file->places[slot->index] + at, dst,
+                                            part->content_nbytes, &worker->diag);
     return st_file_blame(plain->file, slot->index, status, &worker->diag);
 }
 

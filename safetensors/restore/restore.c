@@ -323,11 +323,13 @@ static lmc_status decode_part(restore_work *work, st_worker *worker, const st_sl
     }
     if (status != LMC_OK)
         return status;
-    if (restoration->dsts)
+    if (restoration->dsts) {
         blocks.dst = (unsigned char *)restoration->dsts[slot->index] + part->first_block * slot->block_nbytes;
-    else
+        os_take_pages(blocks.dst, part->content_nbytes);
+    } else {
         blocks.dst = worker->is_batch ? st_worker_gather(worker, part->content_nbytes)
                                       : st_worker_content(worker, part->content_nbytes);
+    }
     blocks.dst_nbytes = part->content_nbytes;
     if (!blocks.dst)
         return LMC_ERR_NOMEM;

@@ -9,7 +9,7 @@ import pytest
 
 import lmcodec
 
-CLASSES = [found for found in vars(lmcodec).values()
+CLASSES = [found for found in (getattr(lmcodec, name) for name in lmcodec.__all__)
            if isinstance(found, type) and issubclass(found, Exception) and issubclass(found, lmcodec.LMCError)]
 
 

@@ -1,6 +1,6 @@
 """Frames and archives that promise more than they hold: the right error, and no memory before anything is verified.
 
-Each case runs in a process of its own, in which every page counts as quick to get.
+Each case runs in a process of its own.
 """
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 import lmcodec
 import promises
-from lmcodec import _buffer
+from lmcodec import _buffer, _codec
 
 pytestmark = [
     pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux tells the peak of memory"),
@@ -24,9 +24,6 @@ PROGRAM = """
 import ctypes, os, sys
 import lmcodec, promises
 from lmcodec import _abi, _buffer
-
-_buffer._HugePages._seconds_of = staticmethod(
-    lambda page, real=_buffer._HugePages._seconds_of: real(page) * 0)
 
 def peak():
     return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) << 10
@@ -54,6 +51,9 @@ CASES = {
     "NumPy": "import numpy, lmcodec.numpy\ndef act(given): lmcodec.safe_open(given, 'np').get_tensor('w')",
     "NumPy, slice": "import numpy, lmcodec.numpy\ndef act(given): lmcodec.safe_open(given, 'np').get_slice('w')[5:]",
     "NumPy, all": "import numpy, lmcodec.numpy\ndef act(given): lmcodec.numpy.load_file(given)",
+    "NumPy, into": "import numpy, lmcodec.numpy\ndef act(given):\n"
+                   "    with lmcodec.safe_open(given, 'np') as file:\n"
+                   "        file.get_tensor('w', out=numpy.empty(file.get_slice('w').get_shape(), 'u1'))",
     "torch": "import torch, lmcodec.torch\ndef act(given): lmcodec.safe_open(given, 'pt').get_tensor('w')",
     "torch, slice": "import torch, lmcodec.torch\n"
                     "def act(given): lmcodec.safe_open(given, 'pt').get_slice('w')[5:700000]",
@@ -67,7 +67,7 @@ def act(given):
     if len(given) < head.frame_nbytes_min:
         raise lmcodec.DataError("it is cut")
     assert _abi.ctx_create(None, ctypes.byref(context)) == _abi.OK
-    room = _buffer.new_bytearray(nbytes, 0)
+    room = _buffer.new_bytearray(nbytes)
     with _buffer.Buffer(room, True) as out:
         status = _abi.decode_delta(context, given, len(given), None, 0, out.address, nbytes, ctypes.byref(written))
     raise lmcodec._errors.error_of(status)
@@ -145,14 +145,44 @@ def test_no_memory_for_a_bytearray(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_memory_that_is_taken(monkeypatch):
-    """All of what will be filled, and no more than 64 times what is stored of the rest."""
-    pages = []
-    monkeypatch.setattr(_buffer, "_huge_pages", _buffer._HugePages())
-    monkeypatch.setattr(_buffer._HugePages, "_seconds_of", staticmethod(lambda page: pages.append(page) or 0.0))
-    for nbytes, stored_nbytes, least, most in ((64 << 20, None, 31, 32), (64 << 20, 32 << 10, 0, 1),
-                                               (64 << 20, 512 << 10, 15, 16), (64 << 20, 0, 0, 0),
-                                               (64 << 20, 60 << 20, 31, 32)):
-        pages.clear()
-        assert len(_buffer.new_bytearray(nbytes, stored_nbytes)) == nbytes
-        assert least <= len(pages) <= most
+def test_memory_that_is_taken_for_a_frame(monkeypatch):
+    """All of what will be filled, and no more than 64 times what is stored."""
+    taken = []
+    monkeypatch.setattr(_codec, "take_pages", lambda address, nbytes: taken.append(nbytes))
+    for content, least, most in ((bytes(64 << 20), 0, 1 << 20), (os.urandom(16 << 20), 16 << 20, 16 << 20)):
+        taken.clear()
+        assert lmcodec.decode(lmcodec.encode(content)) == content
+        assert least <= sum(taken) <= most
+        lmcodec.decode(lmcodec.encode(content), bytearray(len(content)))
+        assert len(taken) == 1
+
+
+LOAD = """
+import ctypes, sys
+import numpy
+import lmcodec.numpy
+
+def rest(name):
+    return int(open("/proc/self/status").read().partition(name + ":")[2].split()[0]) << 10
+
+arrays = {"a": numpy.full((4096, 4096), 1, "f4"), "b": numpy.full(1000, 1, "f4")}
+if int(sys.argv[2]):
+    arrays["a"] = arrays["a"].astype("f8")
+before = rest("VmHWM")
+lmcodec.numpy.load_into(arrays, sys.argv[1], threads=2)
+print(rest("VmHWM") - before)
+"""
+
+
+@pytest.mark.parametrize("is_converted", [0, 1])
+def test_memory_beside_what_is_loaded_into(directory, is_converted):
+    numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
+    path = os.path.join(directory, "a.lmc")
+    shapes = {"a": (4096, 4096), "b": (1000,)}
+    lmcodec.serialize_file({name: ("F32", shape, numpy.random.default_rng(1).standard_normal(shape, "f4"))
+                  for name, shape in shapes.items()}, path)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", LOAD, path, str(is_converted)], capture_output=True, text=True,
+                          env=environment)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert int(done.stdout) < 32 << 20

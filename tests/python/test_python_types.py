@@ -24,7 +24,7 @@ def progress(done: int, total: int) -> None:
 
 def main(path: Path) -> int:
     lmcodec.torch.save_file(lmcodec.torch.load_file(path, device="cpu", progress=progress), "a.lmc", {"a": "b"})
-    save_file(load_file(path), str(path), level="fast", threads=None)
+    save_file(load_file(path, dtype="float32"), str(path), level="fast", threads=None)
     writer = lmcodec.dcp.Writer(path, base="before", key_every=4, threads=None)
     reader = lmcodec.dcp.Reader(writer.checkpoint_id, threads=2, base_dirs=[path])
     print(reader.threads, lmcodec.dcp.Lmc(level="fast").get_descriptor(), lmcodec.dcp.HuggingFaceReader(path))
@@ -32,6 +32,7 @@ def main(path: Path) -> int:
     with safe_open(path, framework="pt") as file:
         names: list[str] = file.keys()
         shape: list[int] = file.get_slice(names[0]).get_shape()
+        lmcodec.torch.load_into({"a": file.get_tensor("a", out=file.get_tensors(out={}, dtype=None)["a"])}, path)
     with File(path, base_dirs=[path.parent]) as opened:
         tensor: TensorInfo = opened.tensors["a"]
         frame: bytearray = lmcodec.encode(opened.read("a"), tensor.dtype)

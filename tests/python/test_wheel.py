@@ -16,7 +16,8 @@ import pytest
 
 GLIBC = (2, 17)
 SYSTEM_LIBRARY = re.compile(r"^(lib(c|m|dl|pthread|rt)\.so\.\d+|ld-linux[\w-]*\.so\.\d+)$")
-NATIVE = ["hdf5/libh5lmc.so", "liblmc_st.so", "lmc-st"]
+NATIVE = ["hdf5/libh5lmc.so", "liblmc_st.so"]
+ELF = b"\x7fELF"
 CHECKS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "checks")
 SETS = [None, "scalar", "avx2", "avx2-nopext", "avx512"]
 
@@ -71,6 +72,7 @@ def test_contents(wheel):
         names = [name for name in archive.namelist() if not name.endswith("/")]
     folders = {name.split("/")[0].split("-")[0] for name in names}
     assert folders == {"lmcodec"}, folders
+    assert [name.split("/", 1)[1] for name in names if ".data/" in name] == ["scripts/lmc-st"]
     assert sorted(name for name in names if "/_native/" in name) == [f"lmcodec/_native/{name}" for name in NATIVE]
     assert [name for name in names if re.search(r"\.so\b", name) and "/_native/" not in name] == []
     for notice in ("LICENSE", "third_party/cjson/LICENSE", "third_party/licenses/zstd.txt"):
@@ -107,19 +109,24 @@ def test_entry_points(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
         lines = [line.replace(" ", "") for line in archive.read(name).decode().splitlines() if line]
-        sources = {path: archive.read("lmcodec/%s.py" % path).decode() for path in ("zarr", "numcodecs", "__main__")}
+        sources = {path: archive.read("lmcodec/%s.py" % path).decode() for path in ("zarr", "numcodecs")}
     found = {group: entry for group, entry in zip(lines[::2], lines[1::2])}
-    assert found == {"[console_scripts]": "lmc-st=lmcodec.__main__:main", "[zarr.codecs]": "lmc=lmcodec.zarr:LmcCodec",
-                     "[numcodecs.codecs]": "lmc=lmcodec.numcodecs:Lmc",
+    assert found == {"[zarr.codecs]": "lmc=lmcodec.zarr:LmcCodec", "[numcodecs.codecs]": "lmc=lmcodec.numcodecs:Lmc",
                      "[zarr.data_type]": "bfloat16=lmcodec._chunks.zarr_bfloat16:registered"}
-    for path, text in (("zarr", "class LmcCodec("), ("numcodecs", "class Lmc("), ("__main__", "def main(")):
+    for path, text in (("zarr", "class LmcCodec("), ("numcodecs", "class Lmc(")):
         assert text in sources[path]
 
 
-@pytest.mark.parametrize("name", NATIVE)
-def test_needs(native_dir, name):
+def test_the_command_starts_without_python(venv):
+    with open(os.path.join(venv, "lmc-st"), "rb") as file:
+        assert file.read(4) == ELF
+
+
+@pytest.mark.parametrize("name", [*NATIVE, "lmc-st"])
+def test_needs(native_dir, venv, name):
     """A file of the wheel needs the C library alone, of glibc 2.17 at most."""
-    text = subprocess.run(["readelf", "-dVW", os.path.join(native_dir, name)], stdout=subprocess.PIPE, text=True,
+    path = os.path.join(venv if name == "lmc-st" else native_dir, name)
+    text = subprocess.run(["readelf", "-dVW", path], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", text)
     assert needed and [library for library in needed if not SYSTEM_LIBRARY.match(library)] == []
@@ -127,10 +134,11 @@ def test_needs(native_dir, name):
     assert versions and max(versions) <= GLIBC
 
 
-def test_run_path(native_dir, monkeypatch):
+def test_run_path(native_dir, venv, monkeypatch):
     """No file of the wheel is loaded with what lies in the current directory."""
     monkeypatch.syspath_prepend(CHECKS)
-    assert list(importlib.import_module("check_run_path").faults(native_dir)) == []
+    check = importlib.import_module("check_run_path")
+    assert list(check.faults(native_dir)) == [] and check.run_paths(os.path.join(venv, "lmc-st")) == []
 
 
 def test_exports(native_dir):

@@ -11,6 +11,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <lmc_h5.h>
 #include <stdarg.h>
@@ -192,13 +193,34 @@ static void find_temp(findings *findings)
 
 /* ---- the HDF5 plugin ---- */
 
+/* Sets findings->plugin to the file below `folder` that the pattern names, the last by name if there are several: those
+ * of several versions of Python. */
+static int find_plugin_below(findings *findings, const char *folder, const char *pattern)
+{
+    char path[3 * PATH_MAX];
+    glob_t found;
+    size_t at = 0;
+    for (; *folder != '\0'; folder++) { /* its own wildcards are none */
+        if (strchr("*?[]\\", *folder))
+            path[at++] = '\\';
+        path[at++] = *folder;
+    }
+    snprintf(path + at, sizeof path - at, "%s/" PLUGIN_NAME, pattern);
+    const int is_found = glob(path, 0, NULL, &found) == 0 && found.gl_pathc > 0 &&
+                         realpath(found.gl_pathv[found.gl_pathc - 1], findings->plugin) &&
+                         lmc_is_file(findings->plugin);
+    globfree(&found);
+    if (!is_found)
+        findings->plugin[0] = '\0';
+    return is_found;
+}
+
 /* Looks where the plugin lies as installed, and as built. A place that is not relative was asked for so. */
 static void find_own_plugin(findings *findings)
 {
 #ifdef LMC_PLUGIN_DIR_FROM_BIN
     static const char *const places[] = {LMC_PLUGIN_DIR_FROM_BIN, LMC_PLUGIN_DIR_FROM_BUILD};
     char program[PATH_MAX] = "";
-    char path[2 * PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     char *const slash = length > 0 ? strrchr(program, '/') : NULL;
     if (slash)
@@ -207,12 +229,8 @@ static void find_own_plugin(findings *findings)
                               : "not known: the system does not say where this program is";
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         const int is_absolute = places[i][0] == '/';
-        if (!slash && !is_absolute)
-            continue;
-        snprintf(path, sizeof path, "%s%s/" PLUGIN_NAME, is_absolute ? "" : program, places[i]);
-        if (realpath(path, findings->plugin) && lmc_is_file(findings->plugin))
+        if ((slash || is_absolute) && find_plugin_below(findings, is_absolute ? "" : program, places[i]))
             return;
-        findings->plugin[0] = '\0';
     }
 #else
     findings->why_not = "none: built without it (LMC_BUILD_FILTER)";

@@ -35,8 +35,29 @@ class Arrays(Protocol):
     def loader(self) -> Loader | None:
         """What loads tensors that the device decodes; None: the host decodes all."""
 
-    def new(self, dtype: str, shape: Sequence[int], stored_nbytes: int) -> tuple[Any, int]:
-        """An array in memory for a tensor, and its address. stored_nbytes: File.nbytes_behind(). DTypeError."""
+    def new(self, dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
+        """An array in memory for a tensor, and its address. DTypeError."""
+
+    def new_of(self, dtype: Any, file_dtype: str, shape: Sequence[int]) -> Any:
+        """An array for a tensor that is converted to this dtype of the framework, on the device."""
+
+    def is_converted(self, file_dtype: str, dtype: Any) -> bool:
+        """Whether a tensor changes when floating-point tensors are to have this dtype. DTypeError."""
+
+    def address_in(self, array: Any, dtype: str, shape: Sequence[int]) -> int | None:
+        """The address of an array of the caller for a tensor; None if it has another dtype, layout or device.
+
+        Raises TypeError (no array of the framework), ArgumentError (another shape, read-only, no memory).
+        """
+
+    def begin_writing(self, array: Any) -> None:
+        """Called before an array of the caller is written behind the back of the framework."""
+
+    def cut(self, array: Any, dtype: str, shape: Sequence[int]) -> tuple[Any, Sequence[int] | None]:
+        """The array, flat if it can be, and the shape by which it can be cut into parts; None if it cannot."""
+
+    def fill(self, array: Any, content: Any) -> None:
+        """array[...] = content, converted. Pages are taken if the array is new."""
 
     def part_of(self, array: Any, dtype: str, shape: Sequence[int], index: Any) -> Any:
         """array[index] as an array of its own. array has been filled; dtype and shape are as for new()."""

@@ -1,4 +1,8 @@
-"""NumPy arrays for the tensors of a file. numpy.empty() asks for huge pages itself."""
+"""NumPy arrays for the tensors of a file.
+
+Memory of large arrays is not that of numpy.empty(), which asks for huge pages. A virtual machine may have given its
+free huge pages back to its host. Then each one takes longer than all that is decoded to it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,15 @@ from typing import Any, Sequence
 
 import numpy
 
-from .._errors import DTypeError, LMCError
+from .._buffer import LARGE_NBYTES, Buffer, new_bytearray, take_pages
+from .._errors import ArgumentError, DTypeError, LMCError
 from . import Arrays, refuse_device
 from .dtypes import EXTENSIONS, FILE_NAMES, NUMPY_NAMES
 
 _BATCH_NBYTES = sys.maxsize
+_EXTENSION_FLOATS = frozenset(FILE_NAMES[name] for name in EXTENSIONS if name != "F4")
+_ALIGNMENT = 64  # of large arrays: JAX takes them over without a copy
+_NEW_NBYTES = 1 << 20  # of an array whose pages are taken before it is filled
 
 
 def dtype_of(name: str) -> Any:
@@ -42,13 +50,44 @@ class NumpyArrays:
     batch_nbytes = _BATCH_NBYTES
     loader = None
 
-    def new(self, dtype: str, shape: Sequence[int], stored_nbytes: int) -> tuple[Any, int]:
+    def new(self, dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
         if dtype == "F4":
             dtype_of(dtype)
-            array: Any = numpy.empty(math.prod(shape) // 2, numpy.uint8)
+            array = _empty((math.prod(shape) // 2,), numpy.dtype(numpy.uint8))
         else:
-            array = numpy.empty(shape, dtype_of(dtype))
+            array = _empty(shape, dtype_of(dtype))
         return array, array.__array_interface__["data"][0]
+
+    def new_of(self, dtype: Any, file_dtype: str, shape: Sequence[int]) -> Any:
+        return _empty(shape, numpy.dtype(dtype))
+
+    def is_converted(self, file_dtype: str, dtype: Any) -> bool:
+        if not _is_float(numpy.dtype(dtype)):
+            raise DTypeError("dtype is one of floating point, not %s" % numpy.dtype(dtype))
+        return _is_float(dtype_of(file_dtype)) and dtype_of(file_dtype) != numpy.dtype(dtype)
+
+    def address_in(self, array: Any, dtype: str, shape: Sequence[int]) -> int | None:
+        if not isinstance(array, numpy.ndarray):
+            raise TypeError("out has NumPy arrays, not %s" % type(array).__name__)
+        if array.shape != tuple(shape):
+            raise ArgumentError("out has the shape %s, the tensor %s" % (list(array.shape), list(shape)))
+        if not array.flags.writeable:
+            raise ArgumentError("out is read-only")
+        is_as_stored = dtype != "F4" and array.dtype == dtype_of(dtype) and array.flags.c_contiguous
+        return array.__array_interface__["data"][0] if is_as_stored else None
+
+    def begin_writing(self, array: Any) -> None:
+        pass
+
+    def cut(self, array: Any, dtype: str, shape: Sequence[int]) -> tuple[Any, Sequence[int] | None]:
+        if dtype == "F4" or not shape:
+            return array, None
+        return (array.reshape(-1), (array.size,)) if array.flags.c_contiguous else (array, shape)
+
+    def fill(self, array: Any, content: Any) -> None:
+        if array.nbytes >= _NEW_NBYTES and array.flags.c_contiguous:
+            take_pages(array.__array_interface__["data"][0], array.nbytes)
+        array[...] = content
 
     def part_of(self, array: Any, dtype: str, shape: Sequence[int], index: Any) -> Any:
         whole = self.finish(array, dtype, shape)
@@ -60,6 +99,21 @@ class NumpyArrays:
 
     def settle(self) -> None:
         pass
+
+
+def _is_float(dtype: Any) -> bool:
+    return bool(numpy.issubdtype(dtype, numpy.floating)) or dtype.name in _EXTENSION_FLOATS
+
+
+def _empty(shape: Sequence[int], dtype: Any) -> Any:
+    """An array whose content is undefined."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < LARGE_NBYTES:
+        return numpy.empty(shape, dtype)
+    memory = new_bytearray(nbytes + _ALIGNMENT)
+    with Buffer(memory) as buffer:
+        offset = -buffer.address % _ALIGNMENT
+    return numpy.ndarray(shape, dtype, memory, offset)
 
 
 def unpack_f4(packed: Any) -> Any:

@@ -1,4 +1,4 @@
-"""PyTorch tensors for the tensors of a file: each with its own storage, on huge pages if it is large."""
+"""PyTorch tensors for the tensors of a file: each with its own storage."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import Any, Sequence
 
 import torch
 
-from .._buffer import HUGE_FROM_NBYTES, take_huge_pages
+from .._buffer import take_pages
 from .._cuda.cuda_load import Loader
 from .._cuda.torch_cuda import loader_of
-from .._errors import ArgumentError
+from .._errors import ArgumentError, DTypeError
 from . import Arrays
 from .torch_types import dtype_of, shape_of
 
 _PINNED_BATCH_NBYTES = 256 << 20  # pinned memory of a batch; two or three are in use at a time
+_NEW_NBYTES = 1 << 20  # of a tensor whose pages are taken before it is filled
 _DEVICE = re.compile("cpu|(cuda|musa|npu|xpu|xla|mlu|hpu)(:[0-9]+)?|mps(:0)?")
+
+
+def is_plain(tensor: Any) -> bool:
+    """Whether the values of a tensor are what its memory holds, on the host."""
+    return (type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
+            and tensor.layout == torch.strided and not tensor.is_conj() and not tensor.is_neg())
 
 
 class TorchTensors:
@@ -32,14 +39,45 @@ class TorchTensors:
     def loader(self) -> Loader | None:
         return loader_of(self.device) if self.is_cuda else None
 
-    def new(self, dtype: str, shape: Sequence[int], stored_nbytes: int) -> tuple[Any, int]:
+    def new(self, dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
         tensor = torch.empty(shape_of(dtype, shape), dtype=dtype_of(dtype), device="cpu", pin_memory=self.is_cuda)
-        address: int = tensor.data_ptr()
-        if not self.is_cuda:
-            nbytes = tensor.numel() * tensor.element_size()
-            if nbytes >= HUGE_FROM_NBYTES:
-                take_huge_pages(address, nbytes, stored_nbytes)
-        return tensor, address
+        return tensor, tensor.data_ptr()
+
+    def new_of(self, dtype: Any, file_dtype: str, shape: Sequence[int]) -> Any:
+        return torch.empty(shape_of(file_dtype, shape), dtype=dtype, device=self.device)
+
+    def is_converted(self, file_dtype: str, dtype: Any) -> bool:
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise DTypeError("dtype is one of torch's dtypes of floating point, not %r" % (dtype,))
+        own = dtype_of(file_dtype)
+        return file_dtype != "F4" and own.is_floating_point and own != dtype
+
+    def address_in(self, array: Any, dtype: str, shape: Sequence[int]) -> int | None:
+        if not isinstance(array, torch.Tensor):
+            raise TypeError("out has tensors of torch, not %s" % type(array).__name__)
+        if tuple(array.shape) != shape_of(dtype, shape):
+            raise ArgumentError("out has the shape %s, the tensor %s" % (list(array.shape), list(shape)))
+        if array.device.type == "meta":
+            raise ArgumentError("out has no memory: it is on the device meta")
+        is_as_stored = is_plain(array) and array.dtype == dtype_of(dtype) and array.is_contiguous()
+        return array.data_ptr() if is_as_stored else None
+
+    def begin_writing(self, array: Any) -> None:
+        """Counts as a change of the tensor. Autograd refuses gradients that need what was there before."""
+        if is_plain(array) and array.is_contiguous():
+            array.detach().reshape(-1)[:0].zero_()
+
+    def cut(self, array: Any, dtype: str, shape: Sequence[int]) -> tuple[Any, Sequence[int] | None]:
+        array = array.detach()
+        if dtype == "F4" or not shape or array.layout != torch.strided or type(array) is not torch.Tensor:
+            return array, None
+        return (array.reshape(-1), (array.numel(),)) if array.is_contiguous() else (array, shape)
+
+    def fill(self, array: Any, content: Any) -> None:
+        nbytes = array.numel() * array.element_size()
+        if nbytes >= _NEW_NBYTES and is_plain(array) and array.is_contiguous():
+            take_pages(array.data_ptr(), nbytes)
+        array.copy_(content)
 
     def part_of(self, array: Any, dtype: str, shape: Sequence[int], index: Any) -> Any:
         part = array[index]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import threading
 import zlib
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from .. import _abi, _codec
-from .._buffer import HUGE_FROM_NBYTES, TRUSTED_EXPANSION, Buffer, new_bytearray
+from .. import _abi, _codec, _waiting
+from .._buffer import LARGE_NBYTES, TRUSTED_EXPANSION, Buffer, new_bytearray
 from .._errors import ArgumentError, ClosedError, DataError, LimitError, TensorNotFound, check, check_status
 from .options import CallOptions, Path, Progress, encode_path, path_array
 
 _WAITING_FROM_NBYTES = 16 << 20  # of content that is read in another thread
 _PIECE_NBYTES = 128 << 20  # is read in a small part of a second
+_SHARED_NBYTES = 2 << 20  # of a part of a tensor that is worth another thread
 _REPEATED_NBYTES, _REPEATED_TIMES = 1 << 30, 64  # that views may repeat: bytes, or times the bytes of the file
 
 
@@ -44,6 +47,13 @@ class TensorInfo(NamedTuple):
     note: str | None = None
 
 
+class _Listing(NamedTuple):
+    """What the header says."""
+
+    tensors: dict[str, TensorInfo]
+    metadata: dict[str, str] | None
+
+
 class _Places(NamedTuple):
     """Absolute paths of a file and of its base: other processes may have another working directory."""
 
@@ -61,11 +71,16 @@ class Handle:
     def __init__(self, open_file: Callable[[Any, Any], int]) -> None:
         self.pointer = ctypes.c_void_p()
         self._kept: list[Any] = []
+        self._reader, self._reader_number = ctypes.c_void_p(), -1
+        self._reader_lock, self._pid = threading.Lock(), os.getpid()
         diag = _abi.StDiag()
         check(open_file(ctypes.byref(self.pointer), ctypes.byref(diag)), diag)
 
-    def __del__(self, close: Any = _abi.st_close) -> None:
+    def __del__(self, close: Any = _abi.st_close, free: Any = _abi.st_reader_free,
+                getpid: Callable[[], int] = os.getpid) -> None:
         if self.pointer:
+            if self._reader and self._pid == getpid():  # a child has no use for what its parent was writing to
+                free(self._reader)
             close(self.pointer)
 
     def keep(self, thing: Any) -> None:
@@ -136,6 +151,26 @@ class Handle:
         diag = _abi.StDiag()
         check(_abi.st_read_stored(self.pointer, number, first_byte, nbytes, address, ctypes.byref(diag)), diag)
 
+    def read_part(self, number: int, first_byte: int, nbytes: int, address: int) -> bool:
+        """Reads a part of a tensor with the reader of the last part. It has the frame open, and the last block.
+
+        False if another thread has the reader, or may have had it when the parent forked.
+        """
+        if self._pid != os.getpid() or not self._reader_lock.acquire(blocking=False):
+            return False
+        try:
+            diag = _abi.StDiag()
+            if self._reader_number != number:
+                reader, self._reader = self._reader, ctypes.c_void_p()
+                self._reader_number = -1
+                _abi.st_reader_free(reader)
+                check(_abi.st_reader_create(self.pointer, number, ctypes.byref(self._reader), ctypes.byref(diag)), diag)
+                self._reader_number = number
+            check(_abi.st_reader_read(self._reader, first_byte, nbytes, address, ctypes.byref(diag)), diag)
+        finally:
+            self._reader_lock.release()
+        return True
+
 
 def open_path(path: bytes, base: bytes | None, base_dirs: Any) -> Handle:
     """Opens a file of this machine. base_dirs: path_array()."""
@@ -169,10 +204,7 @@ class File:
     def _begin(self, handle: Handle) -> None:
         self._handle: Handle | None = handle
         self._header = handle.header()
-        entries = json.loads(self._header)
-        self._metadata = entries.pop("__metadata__", None)
-        is_safetensors = _abi.st_container_of(handle.pointer) == _abi.CONTAINER_SAFETENSORS
-        self._tensors = _tensors_of(entries) if is_safetensors else handle.tensors()
+        self._listing: _Listing | None = None
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
@@ -209,14 +241,26 @@ class File:
     @property
     def metadata(self) -> dict[str, str] | None:
         """`__metadata__` of the header, or None if it has none."""
-        self._open()
-        return None if self._metadata is None else dict(self._metadata)
+        metadata = self._listed(self._open()).metadata
+        return None if metadata is None else dict(metadata)
 
     @property
     def tensors(self) -> Mapping[str, TensorInfo]:
         """Descriptions of the tensors by name: the first of each storage in the order of contents, then the others."""
-        self._open()
-        return self._tensors
+        return self._listed(self._open()).tensors
+
+    def _listed(self, handle: Handle) -> _Listing:
+        """The header is parsed when its content is asked for: a file of many tensors is opened in less time."""
+        listing = self._listing
+        if listing is None:
+            is_safetensors = _abi.st_container_of(handle.pointer) == _abi.CONTAINER_SAFETENSORS
+            with _collector_paused():
+                entries = json.loads(self._header)
+                metadata = entries.pop("__metadata__", None)
+                tensors = _tensors_of(entries) if is_safetensors else handle.tensors()
+                del entries
+            listing = self._listing = _Listing(tensors, metadata)
+        return listing
 
     @property
     def base_name(self) -> str | None:
@@ -225,9 +269,9 @@ class File:
 
     def find(self, name: str) -> TensorInfo:
         """The description of this tensor. Raises TensorNotFound."""
-        self._open()
+        tensors = self.tensors
         try:
-            return self._tensors[name]
+            return tensors[name]
         except (KeyError, TypeError):
             raise TensorNotFound("File does not contain tensor %s" % (name,)) from None
 
@@ -235,7 +279,8 @@ class File:
         """The content of a tensor: little-endian, in C order, verified. Raises as read_into() does."""
         tensor = self.find(name)
         self.check_repeats({name: tensor})
-        content = new_bytearray(tensor.nbytes, self.nbytes_behind(tensor))
+        self.check_size(tensor)
+        content = new_bytearray(tensor.nbytes)
         self.read_into(name, content, threads=threads)
         return content
 
@@ -260,9 +305,19 @@ class File:
         """
         self._decode_many(self._open(), tensors, addresses, threads, progress)
 
-    def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
+    def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int, *,
+                   threads: int | None = 1) -> None:
         """Reads bytes [first_byte, first_byte + nbytes) of a tensor to memory at this address."""
-        self._decode_range(self._open(), tensor, first_byte, nbytes, address)
+        handle = self._open()
+        count = min(thread_count_of(threads), nbytes // _SHARED_NBYTES) if nbytes >= 2 * _SHARED_NBYTES else 1
+        if nbytes in (0, tensor.nbytes) or nbytes > _PIECE_NBYTES or tensor.strides is not None:
+            self._decode_range(handle, tensor, first_byte, nbytes, address)
+        elif count > 1 and self._piece_nbytes(handle, tensor, nbytes, 0) == 0:
+            step = -(-nbytes // count >> 20) << 20
+            _waiting.share(lambda done: self._decode_range(handle, tensor, first_byte + done, min(step, nbytes - done),
+                                                           address + done), range(0, nbytes, step))
+        elif not handle.read_part(tensor.number, first_byte, nbytes, address):
+            self._decode_range(handle, tensor, first_byte, nbytes, address)
 
     def _decode_many(self, handle: Handle, tensors: Sequence[TensorInfo], addresses: Sequence[int],
                      threads: int | None = None, progress: Progress | None = None) -> None:
@@ -304,17 +359,20 @@ class File:
         """Where the tensor is stored in the open file: its offset and how many bytes."""
         return self._open().place(tensor.number)
 
-    def nbytes_behind(self, tensor: TensorInfo) -> int:
-        """Stored bytes that vouch for the size of a tensor, for take_huge_pages(): call it before memory is taken.
+    def check_size(self, tensor: TensorInfo) -> None:
+        """Verifies head and tail of the frame of a large tensor of which few bytes are stored.
 
-        If they are few for a large tensor, head and tail of its frame are verified. Raises as read_into() does.
+        Call it before memory is taken for the tensor. Raises as read_into() does.
         """
-        if tensor.nbytes < HUGE_FROM_NBYTES:
-            return 0
-        stored_nbytes = self.place(tensor)[1]
-        if tensor.nbytes > TRUSTED_EXPANSION * stored_nbytes:
+        if tensor.nbytes >= LARGE_NBYTES and tensor.nbytes > TRUSTED_EXPANSION * self.place(tensor)[1]:
             self.check_frame(tensor)
-        return stored_nbytes
+
+    def check_base(self, tensors: Iterable[TensorInfo]) -> None:
+        """Reads a byte of the first of the tensors that has a base: a base that is missing, or another, is found."""
+        first = next((tensor for tensor in tensors if tensor.nbytes and self.has_base(tensor)), None)
+        if first is not None and self.base_name is not None:
+            byte = ctypes.c_ubyte()
+            self.read_range(first, 0, 1, ctypes.addressof(byte))
 
     def has_base(self, tensor: TensorInfo) -> bool:
         """Whether the tensor was coded against another one. False for a tensor that is stored as another one."""
@@ -347,7 +405,8 @@ class File:
             return "<lmcodec.File %r, closed>" % self._shown_name()
         nbytes, stored_nbytes = _abi.st_file_nbytes(handle.pointer), _abi.st_stored_nbytes(handle.pointer)
         kind = "ratio %.3f" % (stored_nbytes / nbytes if nbytes else 1) if handle.is_archive() else "no archive"
-        return "<lmcodec.File %r, %d tensors, %d bytes, %s>" % (self._shown_name(), len(self._tensors), nbytes, kind)
+        count = len(self._listed(handle).tensors)
+        return "<lmcodec.File %r, %d tensors, %d bytes, %s>" % (self._shown_name(), count, nbytes, kind)
 
     def _shown_name(self) -> str:
         return os.fsdecode(self._places.path)
@@ -385,6 +444,11 @@ class File:
             return self._handle or handle
 
 
+def thread_count_of(threads: int | None) -> int:
+    """How many threads a call with this argument starts."""
+    return _codec.threads_of(threads) or int(_abi.core_count())
+
+
 def changed(name: str) -> DataError:
     """The exception for a file that has been replaced since it was opened."""
     error = DataError("%s: the file has changed since it was opened" % name)
@@ -400,11 +464,25 @@ def _open_again(places: _Places, header_crc: int) -> File:
     return file
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Python's collector does not visit all objects of the process while many are made of which none is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _tensors_of(entries: dict[str, Any]) -> dict[str, TensorInfo]:
     """The tensors of a header of a safetensors file. This takes less time than a call of the library for each."""
+    defaults = tuple(TensorInfo._field_defaults.values())
+    make, tensors = tuple.__new__, {}
     ordered = sorted(entries.items(), key=lambda item: item[1]["data_offsets"])
-    tensors = {}
     for index, (name, entry) in enumerate(ordered):
         first, end = entry["data_offsets"]
-        tensors[name] = TensorInfo(index, entry["dtype"], tuple(entry["shape"]), first, end - first, end - first)
+        tensors[name] = make(TensorInfo, (index, entry["dtype"], tuple(entry["shape"]), first, end - first, end - first,
+                                          *defaults))
     return tensors

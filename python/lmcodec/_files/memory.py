@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import contextmanager
 from typing import BinaryIO, Iterator, cast
 
@@ -16,6 +15,8 @@ def new_file() -> BinaryIO:
     """An empty file without a name: in memory, or where the system lacks such files, on a disk."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("lmcodec", os.MFD_CLOEXEC), "w+b", buffering=0)
+    import tempfile
+
     return cast(BinaryIO, tempfile.TemporaryFile(buffering=0))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Mapping, Sequence
 from .._arrays import Arrays, arrays_of
 from .._errors import ArgumentError, ClosedError
 from .file import File, TensorInfo
+from .into import Target, convert, targets_of
 from .options import Path, Progress
 from .progress import ProgressCall, call_of, part_of
 from .slices import Slice
@@ -59,15 +60,26 @@ class safe_open:
         """Bytes of all tensors."""
         return sum(tensor.nbytes for tensor in self._open().tensors.values())
 
-    def get_tensor(self, name: str) -> Any:
-        """One tensor. Raises TensorNotFound, DTypeError, and as File.read_into() does."""
-        return self.get_tensors([name])[name]
+    def get_tensor(self, name: str, *, out: Any = None) -> Any:
+        """One tensor. out: an array for it, as for get_tensors(); it is returned.
 
-    def get_tensors(self, names: Sequence[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
+        Raises TensorNotFound, DTypeError, as File.read_into() does, and as get_tensors() does for `out`.
+        """
+        return self.get_tensors([name], out=None if out is None else {name: out})[name]
+
+    def get_tensors(self, names: Sequence[str] | None = None, *, out: Mapping[str, Any] | None = None,
+                    dtype: Any = None, progress: Progress | None = None) -> dict[str, Any]:
         """All tensors, or those of these names. Threads share the work.
 
+        out: arrays for some of the tensors, which get their content and are returned. They have the shapes of the
+            tensors. One that is contiguous, in memory and of the tensor's dtype is decoded to, without a copy. Any
+            other is filled piece by piece, as `array[...] = tensor` converts. For "flax", these are NumPy arrays.
+        dtype: of the framework: new tensors of floating point are converted to it while they are read.
         progress(done bytes, all bytes) is called while the file is read. An exception from it ends the call.
-        Raises as get_tensor() does.
+
+        Raises as get_tensor() does, and TypeError or ArgumentError for an array in `out` that is none of the framework,
+        has another shape, or cannot be written. Of `out`, nothing has been written if a name, a shape, a dtype or the
+        base is wrong. After any other exception each array there holds old content, new content, or both mixed.
         """
         file, call = self._open(), call_of(progress)
         wanted = file.tensors if names is None else {name: file.find(name) for name in names}
@@ -76,13 +88,17 @@ class safe_open:
         results: dict[str, Any] = {}
         refused: list[str] = []
         loader = self._arrays.loader
+        targets = targets_of(file, self._arrays, wanted, out, dtype)
         if loader is not None:
-            results, refused = loader.load(file, wanted, threads=self._threads, progress=call)
+            for_device = {name: tensor for name, tensor in wanted.items() if name not in targets}
+            results, refused = loader.load(file, for_device, threads=self._threads, progress=call)
         rest = {name: tensor for name, tensor in wanted.items() if name not in results}
         done = total - sum(tensor.nbytes for tensor in rest.values())
         for batch in _batches(rest, self._arrays.batch_nbytes):
-            self._read_batch(file, batch, results, part_of(call, done, total))
+            self._read_batch(file, batch, targets, results, part_of(call, done, total))
             done += sum(tensor.nbytes for tensor in batch.values())
+            if targets and call is not None:
+                call(done, total)
         self._arrays.settle()
         if refused:
             warnings.warn("the device took sound tensors for damaged, and the host decoded them: %s"
@@ -91,7 +107,7 @@ class safe_open:
 
     def get_slice(self, name: str) -> Slice:
         """A tensor whose parts are read by an index: `get_slice(name)[:, :8]`. Raises TensorNotFound."""
-        return Slice(self._open(), name, self._arrays)
+        return Slice(self._open(), name, self._arrays, self._threads)
 
     def close(self) -> None:
         """Closes the file, as the end of `with` does. Its slices stay usable."""
@@ -114,18 +130,28 @@ class safe_open:
             raise ClosedError("File is closed")
         return file
 
-    def _read_batch(self, file: File, batch: dict[str, TensorInfo], results: dict[str, Any],
-                    progress: ProgressCall | None) -> None:
-        new, arrays, addresses, tensors = self._arrays.new, {}, [], []
+    def _read_batch(self, file: File, batch: dict[str, TensorInfo], targets: Mapping[str, Target],
+                    results: dict[str, Any], progress: ProgressCall | None) -> None:
+        made, addresses, tensors = {}, [], []
         for name, tensor in batch.items():
-            arrays[name], address = new(tensor.dtype, tensor.shape, file.nbytes_behind(tensor))
-            if tensor.nbytes:
+            if name in targets:
+                results[name], address = targets[name].array, targets[name].address
+            else:
+                file.check_size(tensor)
+                made[name], address = self._arrays.new(tensor.dtype, tensor.shape)
+            if tensor.nbytes and address is not None:
                 addresses.append(address)
                 tensors.append(tensor)
         if tensors:
             file.read_many(tensors, addresses, threads=self._threads, progress=progress)
+        for name, array in made.items():
+            results[name] = self._arrays.finish(array, batch[name].dtype, batch[name].shape)
         for name, tensor in batch.items():
-            results[name] = self._arrays.finish(arrays[name], tensor.dtype, tensor.shape)
+            target = targets.get(name)
+            if target is not None and target.address is None and tensor.nbytes:
+                convert(file, tensor, self._arrays, target.array, self._threads)
+            if target is not None and target.is_new:
+                results[name] = self._arrays.finish(target.array, tensor.dtype, tensor.shape)
 
 
 def _file_of(filename: Path | File, base: Path | None, base_dirs: Sequence[Path],

@@ -10,6 +10,9 @@ from .._errors import SliceError
 from .file import File
 
 
+_PIECE_NBYTES = 1 << 20  # of rows that are read at a time, if little of each is wanted
+
+
 class Rows(NamedTuple):
     """Part of a tensor that lies in one piece: `first` to `end` of the first dimension, and the index in it."""
 
@@ -26,8 +29,8 @@ class Slice:
     safetensors does.
     """
 
-    def __init__(self, file: File, name: str, arrays: Arrays) -> None:
-        self._file, self._name, self._arrays = file, name, arrays
+    def __init__(self, file: File, name: str, arrays: Arrays, threads: int | None = None) -> None:
+        self._file, self._name, self._arrays, self._threads = file, name, arrays, threads
         self._tensor = file.find(name)
 
     def __repr__(self) -> str:
@@ -52,17 +55,60 @@ class Slice:
         if not arrays.is_free_index:
             index = _checked(index, tensor.shape)
         rows = _rows_of(index, tensor.shape) if tensor.dtype != "F4" else None
-        stored_nbytes = self._file.nbytes_behind(tensor)
+        self._file.check_size(tensor)
         if rows is None:
             self._file.check_repeats({self._name: tensor})
-            array, address = arrays.new(tensor.dtype, tensor.shape, stored_nbytes)
+            array, address = arrays.new(tensor.dtype, tensor.shape)
             self._file.read_range(tensor, 0, tensor.nbytes, address)
             return arrays.part_of(array, tensor.dtype, tensor.shape, index)
-        shape = (rows.end - rows.first, *tensor.shape[1:])
         row_nbytes = tensor.nbytes // tensor.shape[0] if tensor.shape[0] else 0
-        array, address = arrays.new(tensor.dtype, shape, stored_nbytes)
-        self._file.read_range(tensor, rows.first * row_nbytes, (rows.end - rows.first) * row_nbytes, address)
+        if _is_worth_cutting(rows, tensor.shape, row_nbytes) and tensor.strides is None:
+            return self._read_cut(rows, row_nbytes)
+        shape = (rows.end - rows.first, *tensor.shape[1:])
+        array, address = arrays.new(tensor.dtype, shape)
+        self._file.read_range(tensor, rows.first * row_nbytes, (rows.end - rows.first) * row_nbytes, address,
+                              threads=self._threads)
         return arrays.part_of(array, tensor.dtype, shape, rows.inner)
+
+    def _read_cut(self, rows: Rows, row_nbytes: int) -> Any:
+        """Reads the rows in pieces, from which the part is copied: memory is taken for that alone."""
+        tensor, arrays = self._tensor, self._arrays
+        step = rows.inner[0].step
+        most = max(_PIECE_NBYTES // row_nbytes // step, 1) * step  # rows of a piece
+        array, address = arrays.new(tensor.dtype, (most, *tensor.shape[1:]))
+        result: Any = None
+        for first in range(rows.first, rows.end, most):
+            count = min(most, rows.end - first)
+            self._file.read_range(tensor, first * row_nbytes, count * row_nbytes, address, threads=self._threads)
+            part = array[:count][rows.inner]
+            if result is None:
+                shape = (-(-(rows.end - rows.first) // step), *part.shape[1:])
+                result, _ = arrays.new(tensor.dtype, shape)
+            done = (first - rows.first) // step
+            result[done:done + len(part)] = part
+        return arrays.part_of(result, tensor.dtype, shape, (slice(None),))
+
+
+def _is_worth_cutting(rows: Rows, shape: Sequence[int], row_nbytes: int) -> bool:
+    """Whether an index of integers and slices takes at most half of what is large."""
+    first_key, keys = rows.inner[0], rows.inner[1:]
+    if not isinstance(first_key, slice) or (rows.end - rows.first) * row_nbytes < 2 * _PIECE_NBYTES:
+        return False
+    if not all(key is Ellipsis or _is_basic(key) for key in keys) or keys.count(Ellipsis) > 1:
+        return False
+    keys = _without_ellipsis(keys, len(shape) - 1)
+    if len(keys) >= len(shape):
+        return False
+    taken = 1.0 / int(first_key.step)
+    for key, size in zip(keys, shape[1:]):
+        taken *= (1 if isinstance(key, int) else len(range(*key.indices(size)))) / max(size, 1)
+    return 0 < taken <= 0.5
+
+
+def _is_basic(key: Any) -> bool:
+    """An integer, or a slice of integers."""
+    parts = (key.start, key.stop, key.step) if isinstance(key, slice) else (key,)
+    return all(type(part) is int or part is None and part is not key for part in parts)
 
 
 def _rows_of(index: Any, shape: Sequence[int]) -> Rows | None:

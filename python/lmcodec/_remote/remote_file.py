@@ -139,12 +139,15 @@ class RemoteFile(File):
         self._read([_Wanted(tensor, 0, tensor.nbytes, address) for tensor, address in zip(tensors, addresses)],
                    threads, call_of(progress))
 
-    def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
+    def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int, *,
+                   threads: int | None = 1) -> None:
         self._read([_Wanted(tensor, first_byte, nbytes, address)], None, None)
 
-    def nbytes_behind(self, tensor: TensorInfo) -> int:
-        """0: what a server promises proves nothing before the bytes have come."""
-        return 0
+    def check_size(self, tensor: TensorInfo) -> None:
+        """Nothing: pages come as content does, and the frame would be fetched for it."""
+
+    def check_base(self, tensors: Iterable[TensorInfo]) -> None:
+        """Nothing: the base would be fetched for it."""
 
     # ---- what is fetched ----
 
@@ -249,7 +252,7 @@ class RemoteFile(File):
 
     def _limit_error(self, tensor: TensorInfo, text: str) -> LimitError:
         source = self._root.source if self._root is not None else None
-        name = next(name for name, known in self._tensors.items() if known.number == tensor.number)
+        name = next(name for name, known in self.tensors.items() if known.number == tensor.number)
         error = LimitError("%s: tensor %r: %s, more than are held of a file in a store: copy the file to a disk"
                            % (source.url if source is not None else "", name, text))
         error.file, error.tensor = source.url if source is not None else None, name

@@ -1,8 +1,11 @@
 /*
  * test_st_read_many.c - tensors that are read at once, files that a function gives, and the places of tensors.
  */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "lmc_st_experimental.h"
 #include "lmc_test_st.h"
+
+#include <sys/mman.h>
 
 static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
 
@@ -261,6 +264,43 @@ LMC_TEST(test_stored)
         lmc_st_close(file);
         free(got);
         free(bytes);
+    }
+}
+
+/* Reads the large tensor to memory without pages, at this place in it. */
+static void check_new_memory(const lmc_st_file *file, size_t at, unsigned thread_count)
+{
+    const size_t room_nbytes = LARGE_NBYTES + 16384;
+    const uint64_t index = index_of(file, TENSOR_COUNT);
+    lmc_st_options options;
+    lmc_st_options_init(&options);
+    options.thread_count = thread_count;
+    unsigned char *const room =
+        mmap(NULL, room_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_TRUE_FATAL(room != MAP_FAILED);
+    void *const dst = room + at;
+    const lmc_status status = thread_count > 0
+                                  ? lmc_st_read_many(file, &index, &dst, 1, &options, &diag)
+                                  : lmc_st_read_range(file, NULL, index, 0, LARGE_NBYTES, dst, &diag);
+    CU_ASSERT_EQUAL(status, LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(dst, large, LARGE_NBYTES), 0);
+    for (size_t i = 0; i < room_nbytes; i++)
+        if ((i < at || i >= at + LARGE_NBYTES) && room[i] != 0)
+            CU_FAIL("a byte beside the tensor was written");
+    munmap(room, room_nbytes);
+}
+
+LMC_TEST(test_new_memory)
+{
+    static const char *const names[] = {"plain", "archive"};
+    for (size_t i = 0; i < 2; i++) {
+        lmc_st_file *file = NULL;
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), NULL, &file, NULL), LMC_OK);
+        for (unsigned threads = 0; threads < 3; threads++) {
+            check_new_memory(file, 0, threads);
+            check_new_memory(file, 5000, threads);
+        }
+        lmc_st_close(file);
     }
 }
 
