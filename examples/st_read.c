@@ -31,7 +31,7 @@ static void complain(const lmc_st_diag *diag)
 
 static void print_metadata(const lmc_st_file *file)
 {
-    for (size_t i = 0; i < lmc_st_metadata_count(file); i++) {
+    for (uint64_t i = 0; i < lmc_st_metadata_count(file); i++) {
         const char *key, *value;
         size_t key_nbytes, value_nbytes;
         if (lmc_st_metadata(file, i, &key, &key_nbytes, &value, &value_nbytes) == LMC_OK) {
@@ -58,33 +58,38 @@ static void print_tensors(const lmc_st_file *file)
     }
 }
 
-/* Reads the tensor whole, and its last bytes once more by themselves: of an archive, only the block that holds
- * them is decoded. Returns 1 if both could be had. */
-static int read_tensor(const lmc_st_file *file, uint64_t index)
+/* Reads a tensor of a file whole. The call opens the file and closes it. Returns 1 if it could be had. */
+static int load_tensor(const char *path, const char *name)
+{
+    void *content;
+    size_t nbytes;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    if (lmc_st_load_tensor(path, name, NULL, &content, &nbytes, &diag) != LMC_OK) {
+        complain(&diag);
+        return 0;
+    }
+    printf("%zu bytes\n", nbytes);
+    free(content);
+    return 1;
+}
+
+/* Reads the last bytes of a tensor by themselves: of an archive, only the block that holds them is decoded. Returns 1
+ * if they could be had. */
+static int read_end(const lmc_st_file *file, uint64_t index)
 {
     unsigned char range[RANGE_NBYTES];
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    if (lmc_st_tensor_info(file, index, &tensor) != LMC_OK || tensor.nbytes > SIZE_MAX)
+    if (lmc_st_tensor_info(file, index, &tensor) != LMC_OK)
         return 0;
-    const size_t nbytes = (size_t)tensor.nbytes;
-    const size_t range_nbytes = nbytes < RANGE_NBYTES ? nbytes : RANGE_NBYTES;
-    unsigned char *const content = malloc(nbytes == 0 ? 1 : nbytes);
-    if (!content) {
-        fprintf(stderr, "no memory for %zu bytes\n", nbytes);
-        return 0;
-    }
+    const size_t nbytes = tensor.nbytes < RANGE_NBYTES ? (size_t)tensor.nbytes : RANGE_NBYTES;
     /* NULL: a context for this call alone. A thread that reads many tensors makes one with lmc_ctx_create(). */
-    lmc_status status = lmc_st_read(file, NULL, index, content, nbytes, &diag);
-    if (status == LMC_OK)
-        status = lmc_st_read_range(file, NULL, index, nbytes - range_nbytes, range_nbytes, range, &diag);
-    free(content);
-    if (status != LMC_OK) {
+    if (lmc_st_read_range(file, NULL, index, tensor.nbytes - nbytes, nbytes, range, &diag) != LMC_OK) {
         complain(&diag);
         return 0;
     }
-    printf("%zu bytes, the last ones:", nbytes);
-    for (size_t i = 0; i < range_nbytes; i++)
+    printf("the last ones:");
+    for (size_t i = 0; i < nbytes; i++)
         printf(" %02x", range[i]);
     printf("\n");
     return 1;
@@ -111,7 +116,7 @@ int main(int argc, char **argv)
         print_metadata(file);
         print_tensors(file);
     } else if (lmc_st_find_tensor(file, argv[2], &index)) {
-        is_done = read_tensor(file, index);
+        is_done = load_tensor(argv[1], argv[2]) && read_end(file, index);
     } else {
         fprintf(stderr, "%s: no tensor of this name\n", argv[2]);
         is_done = 0;

@@ -68,10 +68,9 @@ static lmc_status write_model(const char *path, lmc_st_result *result, lmc_st_di
 {
     static float bias[ROW_COUNT]; /* zeros */
     lmc_st_writer *writer;
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.progress = show_progress;
-    options.cancel = &is_interrupted;
+    lmc_st_write_options options = LMC_INIT(lmc_st_write_options);
+    options.common.progress = show_progress;
+    options.common.cancel = &is_interrupted;
     options.force = 1; /* replace what an earlier run has written */
 
     lmc_status status = lmc_st_writer_create(NULL, &writer);
@@ -103,6 +102,6 @@ int main(int argc, char **argv)
         return status == LMC_ERR_CANCELLED ? 130 : 1;
     }
     printf("%s: %llu tensors, %llu bytes became %llu\n", argv[1], (unsigned long long)result.tensor_count,
-           (unsigned long long)result.file_nbytes, (unsigned long long)result.stored_nbytes);
+           (unsigned long long)result.original_nbytes, (unsigned long long)result.stored_nbytes);
     return 0;
 }

@@ -29,21 +29,23 @@ extern "C" {
 /* The values that HDF5 keeps for the filter of a dataset ("cd_values"). A user gives up to three. The filter adds the
  * others when the dataset is created. */
 enum {
-    LMC_H5_VALUE_LEVEL = 0,          /* an lmc_level, or one plus LMC_H5_LEVEL_ROWS */
-    LMC_H5_VALUE_ELEMENT = 1,        /* bytes of an element: 1, 2, 4 or 8; 0 for that of the dataset's type */
-    LMC_H5_VALUE_BLOCK_KIB = 2,      /* KiB of a block: a power of two from 16 to 1024; 0: LMC chooses */
-    LMC_H5_VALUE_MAGIC = 3,          /* LMC_H5_MAGIC: the values from here on were set by the filter */
-    LMC_H5_VALUE_ELEMENT_NBYTES = 4, /* bytes of an element as the filter takes it, 1..256 */
-    LMC_H5_VALUE_TYPE = 5,           /* LMC_H5_TYPE_...: class, flags, dtype */
-    LMC_H5_VALUE_CHUNK_LOW = 6,      /* bytes of a chunk before all filters, modulo 2^32 ... */
-    LMC_H5_VALUE_CHUNK_HIGH = 7,     /* ... and divided by it */
-    LMC_H5_VALUE_COUNT = 8,
+    LMC_H5_VALUE_LEVEL = 0,               /* an lmc_level, or one plus LMC_H5_LEVEL_ROWS */
+    LMC_H5_VALUE_USER_ELEMENT_NBYTES = 1, /* 1, 2, 4 or 8; 0 for that of the dataset's type */
+    LMC_H5_VALUE_BLOCK_KIB = 2,           /* KiB of a block: a power of two from 16 to 1024; 0: LMC chooses */
+    LMC_H5_VALUE_MAGIC = 3,               /* LMC_H5_MAGIC: the values from here on were set by the filter */
+    LMC_H5_VALUE_FILTER_ELEMENT_NBYTES = 4, /* bytes of an element as the filter takes it, 1..256 */
+    LMC_H5_VALUE_TYPE = 5,                  /* LMC_H5_TYPE_...: class, flags, dtype */
+    LMC_H5_VALUE_CHUNK_LOW = 6,             /* bytes of a chunk before all filters, modulo 2^32 ... */
+    LMC_H5_VALUE_CHUNK_HIGH = 7,            /* ... and divided by it */
     /* Not every dataset has the values from here on. One that is not there is 0. */
     LMC_H5_VALUE_ROWS = 8, /* with LMC_H5_LEVEL_ROWS: rows of a chunk, 2 to 65536; 0: none are told apart */
-    LMC_H5_VALUE_ROW_NBYTES = 9, /* bytes of a row of a matrix (lmc_params.row_nbytes); 0: unknown */
-    LMC_H5_VALUE_COUNT_MAX = 10
+    LMC_H5_VALUE_ROW_NBYTES = 9 /* bytes of a row of a matrix (lmc_params.row_nbytes); 0: unknown */
 };
+
+/* Values that a user gives at most, that every dataset has, and that a dataset has at most. */
 #define LMC_H5_USER_VALUE_COUNT 3
+#define LMC_H5_VALUE_COUNT_MIN 8
+#define LMC_H5_VALUE_COUNT_MAX 10
 
 /* Added to a level: the rows of a chunk along the first axis are snapshots of one tensor. Each row is coded against the
  * row before it. A chunk is still read without any other chunk. */

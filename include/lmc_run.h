@@ -10,16 +10,12 @@
  * (docs/run.md).
  *
  *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);           // errors are not looked at here
- *     lmc_run_add("run", "checkpoint-3010", NULL, NULL, NULL, &diag);
+ *     lmc_run_add("run", "checkpoint-3010", NULL, NULL, &diag);
  *     lmc_run_restore("run", 3010, "back", NULL, NULL, &diag);
  *
  * Conventions of every call, beside those of lmc_st.h
- *  - options: those of the calls on whole files, NULL for the defaults. Used are thread_count, no_fsync, progress,
- *    user, cancel, allocator, damage, file_done and warning; of lmc_run_add() also level, excludes and force, and
- *    of lmc_run_restore() force. base, base_dirs, raw, salvage, sha256, in_fd and out_fd must have their defaults
- *    (ARG).
- *  - progress of lmc_run_add() is that of the conversion; of lmc_run_drop() and lmc_run_keep() that of the
- *    steps that are rewritten. It is not called if no step is rewritten.
+ *  - The progress of lmc_run_add() is that of the conversion. That of lmc_run_drop() and lmc_run_keep() counts the
+ *    steps that are rewritten; it is not called if there are none.
  *  - Calls that change a run take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
  *    process that ends, however it ends. Calls that read a run exclude nothing but the removal of steps.
  *  - A step appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound run.
@@ -53,23 +49,23 @@ extern "C" {
 typedef struct lmc_run_step {
     size_t struct_size; /* sizeof(lmc_run_step); set by LMC_INIT() */
     uint64_t step;
-    int is_directory;     /* 1: the snapshot was a directory; 0: a single file */
-    int has_base;         /* 0: a key frame */
-    uint64_t base;        /* the step that it is based on, an earlier one; 0 without; may be unknown */
-    uint64_t chain;       /* how many steps it needs: 0 for a key frame; unknown if one of them is missing */
-    uint64_t file_count;  /* of the snapshot */
-    uint64_t file_nbytes; /* of all its files */
-    uint64_t stored_nbytes; /* of its folder's files */
-    int64_t time_s;         /* when file or directory was last modified; seconds since 1970, UTC */
+    int is_directory;    /* 1: the snapshot was a directory; 0: a single file */
+    int has_base;        /* 0: a key frame */
+    uint64_t base;       /* the step that it is based on, an earlier one; 0 without; may be unknown */
+    uint64_t chain;      /* how many steps it needs: 0 for a key frame; unknown if one of them is missing */
+    uint64_t file_count; /* of the snapshot */
+    uint64_t original_nbytes; /* of all its files */
+    uint64_t stored_nbytes;   /* of its folder's files */
+    int64_t time_s;           /* when file or directory was last modified; seconds since 1970, UTC */
 } lmc_run_step;
 
 /* The steps of a run as they were when it was opened. Immutable. */
 typedef struct lmc_run lmc_run;
 
-/* Reads run.json. Steps that it lacks, and steps that are gone, are put right in memory; nothing is written.
- * allocator: as for lmc_st_open(). Errors: IO (no such directory), ARG (not a run: there is no run.json), CORRUPT (a
- * run.json that breaks the rules), UNSUPPORTED (a newer one), LIMIT (one of more than 256 MiB), NOMEM. Free with
- * lmc_run_close(). */
+/* Reads run.json. Steps that it lacks, and steps that are gone, are put right in memory; nothing is written. allocator:
+ * as for lmc_st_open(). Errors: LMC_ERR_IO (no such directory), LMC_ERR_ARG (not a run: there is no run.json),
+ * LMC_ERR_CORRUPT (a run.json that breaks the rules), LMC_ERR_UNSUPPORTED (a newer one), LMC_ERR_LIMIT (one of more
+ * than 256 MiB), LMC_ERR_NOMEM. Close it with lmc_run_close(). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_open(const char *run_dir, const lmc_allocator *allocator,
                                               lmc_run **run, lmc_st_diag *diag);
 
@@ -79,11 +75,11 @@ LMC_API void lmc_run_close(lmc_run *run);
 /* Steps are numbered 0 .. count-1, by rising step. */
 LMC_API uint64_t lmc_run_step_count(const lmc_run *run);
 
-/* Describes step `index`. Error: ARG. */
+/* Describes step `index`. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_run_step_info(const lmc_run *run, uint64_t index, lmc_run_step *step);
 
-/* Returns 1 and sets *index, or returns 0. */
-LMC_API int lmc_run_find(const lmc_run *run, uint64_t step, uint64_t *index);
+/* Finds a step by its number. Returns 1 and sets *index, or returns 0. */
+LMC_API int lmc_run_find_step(const lmc_run *run, uint64_t step, uint64_t *index);
 
 /* A step is a key frame at the latest after so many steps. */
 LMC_API unsigned lmc_run_key_every(const lmc_run *run);
@@ -108,79 +104,110 @@ typedef enum lmc_run_event {
 /* "added", "already there", "re-based", "dropped", "verified"; NULL for other numbers. Static storage. */
 LMC_API const char *lmc_run_event_name(lmc_run_event event);
 
-typedef struct lmc_run_options {
-    size_t struct_size; /* sizeof(lmc_run_options); set by lmc_run_options_init() */
-    int has_step;       /* add: 1: `step` is the step, whatever the name says; default 0 */
+/* Called once a step is done. A reported step remains valid even if the call fails later. */
+typedef void (*lmc_run_step_fn)(void *user, lmc_run_event event, const lmc_run_step *step);
+
+/* Fields of several structs. Those that lmc_st.h explains mean the same here.
+ *  dry_run     1: nothing is changed, and step_done gets what would be done.
+ *  step_done   may be NULL. */
+typedef struct lmc_run_add_options {
+    size_t struct_size; /* sizeof(lmc_run_add_options); set by LMC_INIT(), as in the structs below */
+    lmc_st_common common;
+    int has_step; /* 1: `step` is the step, whatever the name says */
     uint64_t step;
-    /* add: 1 to LMC_RUN_KEY_EVERY_MAX, remembered in the run; 0, the default: as the run has it. */
-    unsigned key_every;
-    int dry_run; /* add, drop, keep: 1: nothing is changed, step_done gets what would be done; default 0 */
-    /* Called once a step is done, with options->user. A reported step remains valid even if the call fails later. */
-    void (*step_done)(void *user, lmc_run_event event, const lmc_run_step *step);
-} lmc_run_options;
+    unsigned key_every; /* 1 to LMC_RUN_KEY_EVERY_MAX, remembered in the run; 0: as the run has it */
+    int dry_run;
+    lmc_level level;
+    int force; /* 1: replace a step with other content */
+    int no_fsync;
+    const char *const *excludes;
+    size_t exclude_count;
+    lmc_run_step_fn step_done;
+    lmc_st_file_fn file_done;
+    lmc_st_fault_fn warning;
+} lmc_run_add_options;
 
-/* Sets every field to its default, as lmc_st_options_init() does. */
-LMC_API void lmc_run_options_init_sized(lmc_run_options *options, size_t struct_size);
-#define lmc_run_options_init(options) lmc_run_options_init_sized((options), sizeof *(options))
+typedef struct lmc_run_drop_options { /* also of lmc_run_keep() */
+    size_t struct_size;
+    lmc_st_common common;
+    int dry_run;
+    int no_fsync;
+    lmc_run_step_fn step_done;
+} lmc_run_drop_options;
 
-/* Adds a snapshot to a run, which is made if `run_dir` is not there or empty. The snapshot is never changed.
- * The base is the newest step, if that is an earlier one. A key frame is stored instead if the chain would reach
- * key_every steps, if files, names, dtypes or shapes are others than in the newest step, if the newest step shows that
- * a delta no longer pays, and if the newest step is a later one. Names count without the parts that wrappers add.
+typedef struct lmc_run_restore_options {
+    size_t struct_size;
+    lmc_st_common common;
+    int force;
+    int no_fsync;
+    lmc_st_file_fn file_done;
+} lmc_run_restore_options;
+
+typedef struct lmc_run_verify_options {
+    size_t struct_size;
+    lmc_st_common common;
+    lmc_run_step_fn step_done;
+    lmc_st_fault_fn damage;
+    lmc_st_file_fn file_done;
+} lmc_run_verify_options;
+
+/* Adds a snapshot to a run, which is made if `run_dir` is not there or empty. The snapshot is never changed. The base
+ * is the newest step, if that is an earlier one. A key frame is stored instead
+ *  - if the chain would reach key_every steps,
+ *  - if files, names, dtypes or shapes are others than in the newest step (names count without the parts that wrappers
+ *    add),
+ *  - if the newest step shows that a delta no longer pays, or is a later one.
  * A step that is there already is compared: equal content is a success (LMC_RUN_PRESENT). Other content is refused
- * (ARG, os_errno EEXIST) unless options->force is set. Then what is based on the old content is re-based first.
- * The step is added once it has its name in the run and run.json has it, before step_done is called.
- * added: may be NULL. Errors: as lmc_st_convert(); ARG (no step in the name, a step above LMC_RUN_STEP_MAX,
- * key_every out of its range, the snapshot is in the run, `run_dir` is not a run and not empty), and as
- * lmc_run_open(). */
+ * (LMC_ERR_ARG, os_errno EEXIST) unless options->force is set. Then what is based on the old content is re-based first.
+ * The step is added once it has its name in the run and run.json has it, before step_done is called. added: may be
+ * NULL. Errors: as lmc_st_convert(); LMC_ERR_ARG (no step in the name, a step above LMC_RUN_STEP_MAX, key_every out of
+ * its range, the snapshot is in the run, `run_dir` is not a run and not empty), and as lmc_run_open(). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_add(const char *run_dir, const char *snapshot,
-                                             const lmc_run_options *run_options,
-                                             const lmc_st_options *options, lmc_run_step *added,
+                                             const lmc_run_add_options *options, lmc_run_step *added,
                                              lmc_st_diag *diag);
 
-/* Removes steps. What is based on them is re-based first. Errors: ARG (no such step), and as lmc_st_restore() and
- * lmc_st_convert() of what is re-based; steps that step_done got until then are done. */
+/* Removes steps. What is based on them is re-based first. Errors: LMC_ERR_ARG (no such step), and as lmc_st_restore()
+ * and lmc_st_convert() of what is re-based; steps that step_done got until then are done. */
 LMC_NODISCARD LMC_API lmc_status lmc_run_drop(const char *run_dir, const uint64_t *steps, size_t step_count,
-                                              const lmc_run_options *run_options,
-                                              const lmc_st_options *options, lmc_st_diag *diag);
+                                              const lmc_run_drop_options *options, lmc_st_diag *diag);
 
 /* Removes all steps but the newest `last` ones and those that `every` divides. 0 leaves one of the two out; the newest
- * step stays in any case. Errors: ARG (both are 0), and as lmc_run_drop(). */
+ * step stays in any case. Errors: LMC_ERR_ARG (both are 0), and as lmc_run_drop(). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_keep(const char *run_dir, uint64_t last, uint64_t every,
-                                              const lmc_run_options *run_options,
-                                              const lmc_st_options *options, lmc_st_diag *diag);
+                                              const lmc_run_drop_options *options, lmc_st_diag *diag);
 
-/* Removes unfinished work, and rebuilds run.json from the names of folders, their archives and their times. It
- * needs no run.json, and none that is sound; without one, key_every is the default. A step whose base is not there gets
- * an unknown base. Errors: IO, NOMEM, CANCELLED, ARG (the directory has neither run.json nor a folder of a step). */
+/* Removes unfinished work, and rebuilds run.json from the names of folders, their archives and their times. It needs no
+ * run.json, and none that is sound; without one, key_every is the default. A step whose base is not there gets an
+ * unknown base. Errors: LMC_ERR_IO, LMC_ERR_NOMEM, LMC_ERR_CANCELLED, LMC_ERR_ARG (the directory has neither run.json
+ * nor a folder of a step). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_repair(const char *run_dir, const lmc_st_options *options,
                                                 lmc_st_diag *diag);
 
 /* ---- reading a run ------------------------------------------------------------------------------ */
 
-/* Writes a step's snapshot to `out_path`, which is its name: a file if it was one, else a directory. Errors: ARG (no
- * such step, out_path is in the run), as lmc_run_open() and lmc_st_restore(). result: may be NULL. */
+/* Writes a step's snapshot to `out_path`, which is its name: a file if it was one, else a directory. Errors:
+ * LMC_ERR_ARG (no such step, out_path is in the run), as lmc_run_open() and lmc_st_restore(). result: may be NULL. */
 LMC_NODISCARD LMC_API lmc_status lmc_run_restore(const char *run_dir, uint64_t step, const char *out_path,
-                                                 const lmc_st_options *options, lmc_st_result *result,
-                                                 lmc_st_diag *diag);
+                                                 const lmc_run_restore_options *options,
+                                                 lmc_st_result *result, lmc_st_diag *diag);
 
 /* Verifies steps as lmc_st_verify() does; step_count 0: all. A step without archives is damaged, and so is one that has
- * other files or bytes than run.json says (CORRUPT). The call goes on after damage; the status is that of the first
- * fault. result: sums; may be NULL. Errors: ARG (no such step), as lmc_run_open() and lmc_st_verify(). */
+ * other files or bytes than run.json says (LMC_ERR_CORRUPT). The call goes on after damage; the status is that of the
+ * first fault. result: sums; may be NULL. Errors: LMC_ERR_ARG (no such step), as lmc_run_open() and lmc_st_verify(). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_verify(const char *run_dir, const uint64_t *steps, size_t step_count,
-                                                const lmc_run_options *run_options,
-                                                const lmc_st_options *options, lmc_st_result *result,
+                                                const lmc_run_verify_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);
 
 /* Reads a step whole and compares it with a snapshot, as lmc_st_compare() does: a success proves that the snapshot may
- * be removed. Errors: ARG (no such step), CHECKSUM if they differ, as lmc_run_open() and lmc_st_compare(). */
+ * be removed. Errors: LMC_ERR_ARG (no such step), LMC_ERR_CHECKSUM if they differ, as lmc_run_open() and
+ * lmc_st_compare(). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_compare(const char *run_dir, uint64_t step, const char *snapshot,
                                                  const lmc_st_options *options, lmc_st_diag *diag);
 
 /* Opens the archive of a step that has the tensor `name`, which ends in a NUL, and everything that it needs, and sets
  * *index. "FILE:NAME" names the file by its path in the snapshot; it is needed if several files have the name.
- * allocator: as for lmc_st_open(). Errors: ARG (no such step, no such tensor, or several), as lmc_run_open()
- * and lmc_st_open_base(). Free with lmc_st_close(). */
+ * allocator: as for lmc_st_open(). Errors: LMC_ERR_ARG (no such step, no such tensor, or several), as lmc_run_open()
+ * and lmc_st_open_base(). Close the file with lmc_st_close(). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_open_tensor(const char *run_dir, uint64_t step, const char *name,
                                                      const lmc_allocator *allocator, lmc_st_file **file,
                                                      uint64_t *index, lmc_st_diag *diag);

@@ -2,26 +2,21 @@
  * lmc_st.h - files with tensors, and LMC archives of them: the public interface of liblmc_st.
  *
  * An archive of X is a file X.lmc. X is a safetensors file, a file of torch.save(), of numpy, of llama.cpp, or with an
- * option any file (lmc_st_container). An archive is itself a valid safetensors file: it holds each tensor under its own
- * name as one LMC frame (docs/archive.md). Restoring gives the original file back, byte for byte. The same calls read a
- * plain file and an archive.
+ * option any file. An archive is itself a valid safetensors file: it holds each tensor under its own name as one LMC
+ * frame (docs/archive.md). Restoring gives back every byte. The same calls read a plain file and an archive.
  *
- *     lmc_st_file *file;                  // errors are not looked at here; examples/st_read.c and st_write.c do it
- *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
  *     lmc_st_convert("model.safetensors", "model.safetensors.lmc", NULL, NULL, &diag);
- *     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
- *     lmc_st_open("model.safetensors.lmc", NULL, &file, &diag);
- *     lmc_st_tensor_info(file, 0, &tensor);
- *     lmc_st_read(file, NULL, 0, dst, tensor.nbytes, &diag);
- *     lmc_st_close(file);
+ *     lmc_st_load_tensor("model.safetensors.lmc", "lm_head.weight", NULL, &content, &nbytes, &diag);
  *
  * Conventions of every call, beside those of lmc.h
  *  - Files are read by strict rules (docs/archive.md, sections 2 and 8.4). A safetensors file that breaks a rule is
  *    rejected. In other containers, an item that breaks a rule is not listed; an unreadable container is rejected.
  *  - `diag` comes last and may be NULL. The caller owns it. Every call that takes it sets it, also after a success.
+ *  - What can fail returns an lmc_status. A search returns 1, or 0 if nothing was found.
  *  - Paths are NUL-terminated. Names of tensors have a length: they may hold any character, NUL included.
  *  - There is no global state, and nothing is printed. Different handles and calls may be used by several threads.
- *  - A struct_size that the library does not know is rejected with LMC_ERR_ARG, also that of a diag or a result.
+ *  - LMC_INIT() sets the size and the defaults of a struct, which are all 0. A struct_size that the library does not
+ *    know is rejected with LMC_ERR_ARG. Options are NULL for the defaults.
  *  - Calls that may change in any minor version are in lmc_st_experimental.h and lmc_run.h.
  */
 #ifndef LMC_ST_H
@@ -35,25 +30,21 @@ extern "C" {
 
 /* ---- limits and diagnostics --------------------------------------------------------------------- */
 
+#define LMC_ST_ARCHIVE_VERSION 1           /* of the archives that are written and read (docs/archive.md) */
 #define LMC_ST_HEADER_NBYTES_MAX 100000000 /* header JSON; the limit of the official package */
 #define LMC_ST_RANK_MAX 1024
 #define LMC_ST_DEPTH_MAX 127 /* nested objects and arrays of a header */
 #define LMC_ST_CHAIN_MAX 64  /* files of a chain: an archive, its base, the base of that, ... */
 #define LMC_ST_CHAIN_HEADER_NBYTES_MAX 400000000 /* original headers of its files, equal ones counted once */
 #define LMC_ST_BASE_NAME_NBYTES_MAX 255
-
 #define LMC_ST_NO_OFFSET UINT64_MAX
 
 /* What went wrong and where. Names are cut to fit, and their control characters are escaped: every text may be shown on
- * a terminal. All strings are NUL-terminated and have one line.
- *
- * A status of a call on files means
- *   HEADER, CORRUPT, TRUNCATED, CHECKSUM, UNSUPPORTED, LIMIT   the data is bad or too new
- *   BASE             the archive's base is missing, or the file found for it has other content. The text names the
- *                    wanted file and its hash.
- *   ARG, DST_SMALL   the request is wrong: output exists, input and output are one file, no such tensor
- *   IO, NOMEM        the system failed; os_errno says how
- *   CANCELLED        the caller asked for the end */
+ * a terminal. All strings are NUL-terminated and have one line. Statuses of calls on files are of five kinds: bad data
+ * LMC_ERR_HEADER, LMC_ERR_CORRUPT, LMC_ERR_TRUNCATED, LMC_ERR_CHECKSUM, and for data that is too new or too much
+ * LMC_ERR_UNSUPPORTED, LMC_ERR_LIMIT the base     LMC_ERR_BASE: it is missing, or has other content. The text names the
+ * wanted file and its hash. the request  LMC_ERR_ARG, LMC_ERR_DST_SMALL: output exists, input and output are one file,
+ * no such tensor the system   LMC_ERR_IO, LMC_ERR_NOMEM; os_errno says how the caller   LMC_ERR_CANCELLED */
 typedef struct lmc_st_diag {
     size_t struct_size; /* sizeof(lmc_st_diag); set by LMC_INIT() */
     lmc_status status;
@@ -105,34 +96,33 @@ typedef struct lmc_st_tensor {
     const char *note; /* why the dtype is U8, not the file's own; or NULL. At most 255 bytes */
 } lmc_st_tensor;
 
-/* How to open a file; LMC_INIT() sets the defaults, which are all 0. */
 typedef struct lmc_st_open_options {
     size_t struct_size; /* sizeof(lmc_st_open_options); set by LMC_INIT() */
-    /* NULL: malloc and free. The struct is copied. Every thread that uses the file calls its functions, which must work
-     * until lmc_st_close(). cJSON, zstd and the C library still take memory from malloc while a call runs. */
+    /* NULL: malloc and free. Copied; all threads that use the file call it (docs/library.md, "Memory"). */
     const lmc_allocator *allocator;
     int raw; /* 1: a file of no known kind is taken as LMC_ST_CONTAINER_RAW */
-    /* Not NULL: the bytes come from this function and not from a file: an object of a store, a file in memory. The path
-     * then serves messages and decides the kind. read(read_user, offset, dst, nbytes) gives bytes [offset, offset +
-     * nbytes) of file_nbytes. Threads may call it at once until lmc_st_close(). Any status but LMC_OK ends the call
-     * that reads, with that status. No base is looked for. */
+    /* Not NULL: the bytes come from this function, for example from a store; the path serves messages and decides the
+     * kind. It gives bytes [offset, offset + nbytes) of read_nbytes, to several threads at once, until lmc_st_close().
+     * Any status but LMC_OK ends the call that reads, with that status. */
     lmc_read_fn read;
     void *read_user;
-    uint64_t file_nbytes;
+    uint64_t read_nbytes;
+    const char *base; /* the base of the archive, whatever its name is ("bases" below); copied */
+    const char *const *base_dirs;
+    size_t base_dir_count;
 } lmc_st_open_options;
 
-/* Opens a plain file or an archive and checks header and table; no frame is read yet. The content decides the kind, but
- * a file named *.safetensors is always read as one. options: NULL for the defaults. Takes at most 4 times the bytes of
- * the header (8 with views) + 1 MiB until lmc_st_close(), whatever it says; an archive has two, its own and the
- * original. A ZIP or GGUF file takes at most 12 times the bytes of its directory, its pickle (up to 64 MiB) and the
- * header that is made of them. A pickle that was made to take memory may take 32 times its bytes, at most 400 MiB.
- * Errors: LMC_ERR_IO (also: no such file), LMC_ERR_ARG (a directory, a pipe, a device), LMC_ERR_NOMEM, LMC_ERR_HEADER,
- * LMC_ERR_TRUNCATED, LMC_ERR_CORRUPT, LMC_ERR_CHECKSUM, LMC_ERR_UNSUPPORTED, LMC_ERR_LIMIT. lmc_st_close() frees it. */
+/* Opens a plain file or an archive and checks header and table; no frame is read yet, and no base is opened. The
+ * content decides the kind, but a file named *.safetensors is always read as one. The header bounds the memory that is
+ * taken (docs/library.md). Errors: bad data, the system, LMC_ERR_ARG (a directory, a pipe, a device). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open(const char *path, const lmc_st_open_options *options,
                                              lmc_st_file **file, lmc_st_diag *diag);
 
 /* NULL is allowed. No other call on the file may run. */
 LMC_API void lmc_st_close(lmc_st_file *file);
+
+/* The path that the file was opened by; of a base, where it was found. Valid until lmc_st_close(). */
+LMC_API const char *lmc_st_path(const lmc_st_file *file);
 
 /* What the file is, or of an archive, what it was made from; and 1 for an archive, 0 for a plain file. */
 LMC_API lmc_st_container lmc_st_container_of(const lmc_st_file *file);
@@ -146,20 +136,18 @@ LMC_API uint64_t lmc_st_original_nbytes(const lmc_st_file *file);
  * containers, a header that was made for their tensors. Valid until lmc_st_close(). */
 LMC_API const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes);
 
-/* Entries of the original header's `__metadata__`, in the order of its text; 0 if there is none. */
-LMC_API size_t lmc_st_metadata_count(const lmc_st_file *file);
-
-/* Entry `index`: key and value, UTF-8, unescaped, each with a NUL behind it that is not counted. Error: ARG. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_metadata(const lmc_st_file *file, size_t index, const char **key,
+/* Entries of the original header's `__metadata__`, in the order of its text. Entry `index`: key and value, UTF-8,
+ * unescaped, each with a NUL behind it that is not counted. Error: LMC_ERR_ARG. */
+LMC_API uint64_t lmc_st_metadata_count(const lmc_st_file *file);
+LMC_NODISCARD LMC_API lmc_status lmc_st_metadata(const lmc_st_file *file, uint64_t index, const char **key,
                                                  size_t *key_nbytes, const char **value,
                                                  size_t *value_nbytes);
 
 /* Tensors are numbered 0 .. count-1: the first of each storage in the order of the data, then all other views. */
 LMC_API uint64_t lmc_st_tensor_count(const lmc_st_file *file);
 
-/* Describes tensor `index` without reading the file. The first request for a shape of more than 16 dimensions takes
- * memory: 8 bytes for each dimension, and 8 bytes for each tensor of the file.
- * Errors: ARG, NOMEM (only for such a shape, which is then NULL; all else is set). */
+/* Describes tensor `index` without reading the file. Errors: LMC_ERR_ARG; LMC_ERR_NOMEM: only the shape is missing, one
+ * of more than 16 dimensions, for which the first request takes memory. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index,
                                                     lmc_st_tensor *tensor);
 
@@ -170,33 +158,46 @@ LMC_API int lmc_st_find_tensor_sized(const lmc_st_file *file, const char *name, 
 
 /* Reads content bytes [first_byte, first_byte + nbytes) of tensor `index` into dst, decoding only the blocks that hold
  * them (all of them if the frame is stored: it has one checksum). Everything read from an archive is verified. On
- * failure dst holds undefined bytes. Elements of a view are gathered, with 1 MiB of memory.
+ * failure dst holds undefined bytes. If the tensor was coded against another one, that is decoded first.
  *  ctx: scratch of the calling thread; with NULL the call makes its own.
- * A tensor of mode DELTA was coded against another tensor. The same part of that tensor is decoded first, and so on
- * down the chain of bases (below).
- * Errors: ARG (no such tensor, the range leaves it), IO, NOMEM, and of the frame TRUNCATED, CORRUPT,
- * UNSUPPORTED, CHECKSUM; of a tensor with a base also BASE, LIMIT, and the faults of the base's file. */
+ * Errors: LMC_ERR_ARG (no such tensor, the range leaves it), bad data, the system; of a tensor with a base also
+ * LMC_ERR_BASE and the faults of the base's file. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index,
                                                    uint64_t first_byte, size_t nbytes, void *dst,
                                                    lmc_st_diag *diag);
 
-/* Reads a whole tensor as lmc_st_read_range() does. DST_SMALL: dst_capacity is less than the tensor's nbytes. */
+/* Reads a whole tensor as lmc_st_read_range() does. LMC_ERR_DST_SMALL: dst_capacity is less than its nbytes. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst,
                                              size_t dst_capacity, lmc_st_diag *diag);
 
+/* Reads the tensor `name` of a file, which is opened and closed, on all cores. *content gets *nbytes bytes of memory
+ * from the allocator of the options, to which the caller releases it; without one, from malloc(). It is never NULL
+ * after a success. Errors: as lmc_st_open() and lmc_st_read(); LMC_ERR_ARG: no such tensor. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_load_tensor(const char *path, const char *name,
+                                                    const lmc_st_open_options *options, void **content,
+                                                    size_t *nbytes, lmc_st_diag *diag);
+
 /* ---- bases --------------------------------------------------------------------------------------
- * An archive can be coded against another file, its base: a plain file or an archive, which may have a base in turn. A
- * chain has at most LMC_ST_CHAIN_MAX files, whose original headers have at most LMC_ST_CHAIN_HEADER_NBYTES_MAX bytes
- * together. The archive records the base's file name, size and header hash, and hashes of its content: wrong content
- * never passes. Header, tensors and modes can be read without the base. A call that needs the base looks for it in
- * `base_dirs`, then beside the archive, then in the run or the directories that the archive belongs to
- * (lmc_st_experimental.h has the rules). A BF16 tensor may also be coded against the F32 tensor of the same file that
- * it is rounded from. */
+ * An archive can be coded against another file, its base: a plain file or an archive, which may have a base in turn.
+ * The archive records hashes of the base's content: wrong content never passes. Header, tensors and modes can be read
+ * without the base. A call that needs it looks for it in `base` and `base_dirs`, then beside the
+ * archive, then in the run or the directories that the archive belongs to (docs/library.md, "Bases"). */
 
-/* The path that the file was opened by; of a base, where it was found. Valid until lmc_st_close(). */
-LMC_API const char *lmc_st_path(const lmc_st_file *file);
+/* ---- options of long calls ---------------------------------------------------------------------- */
 
-/* ---- whole files and directories ---------------------------------------------------------------- */
+/* What every long call takes: the options of each start with struct_size and `common`. This struct never grows. */
+typedef struct lmc_st_common {
+    unsigned thread_count; /* 0: all cores; at most LMC_THREAD_COUNT_MAX */
+    /* Called after each piece of work, by one thread at a time, with bytes of tensors, or of files for a directory.
+     * done_nbytes never falls, total_nbytes stays, and a success ends with both equal. May be NULL. */
+    void (*progress)(void *user, uint64_t done_nbytes, uint64_t total_nbytes);
+    void *user; /* for all callbacks of the options */
+    /* The call ends with LMC_ERR_CANCELLED soon after *cancel becomes non-zero, or with a success that was near. It is
+     * read by atomic loads; a signal handler may set it. May be NULL. */
+    const volatile int *cancel;
+    /* As for lmc_st_open(), until the call ends. NULL: that of the file or writer that the call works on, or malloc. */
+    const lmc_allocator *allocator;
+} lmc_st_common;
 
 /* What was done with one file of a directory. */
 typedef enum lmc_st_event {
@@ -207,192 +208,190 @@ typedef enum lmc_st_event {
     LMC_ST_EVENT_KEPT = 4 /* an earlier call wrote its archive; this one compared the two */
 } lmc_st_event;
 
-typedef struct lmc_st_options {
-    size_t struct_size;    /* sizeof(lmc_st_options); set by lmc_st_options_init() */
-    lmc_level level;       /* convert only; default LMC_LEVEL_DEFAULT */
-    unsigned thread_count; /* 0, the default: all cores; at most LMC_THREAD_COUNT_MAX */
-    int force;             /* 1: replace an existing output; default 0: ARG with os_errno EEXIST */
-    int no_fsync;          /* 1: leave it to the system when the output reaches the disk; default 0 */
-    /* Called after each piece of work with the bytes done so far: bytes of tensors, or of files for a directory. Worker
-     * threads call it, one at a time. done_nbytes never falls and total_nbytes stays. Both are equal in the last call
-     * of a success. It must return soon. May be NULL. */
-    void (*progress)(void *user, uint64_t done_nbytes, uint64_t total_nbytes);
-    void *user; /* for all callbacks */
-    /* The call ends with CANCELLED soon after *cancel becomes non-zero, or with a success that was near. A signal
-     * handler may set it, or another thread by an atomic store. It is read by atomic loads. May be NULL. */
-    const volatile int *cancel;
-    const lmc_allocator *allocator; /* as for lmc_st_open(), until the call ends; default NULL */
-    /* Descriptors to read from (convert, restore, verify) and write to (convert, restore, the writer); the paths then
-     * serve messages only. -1, the default: the paths are opened. They stay open and the caller's. Not for directories.
-     * Non-seekable input is collected in a temporary file ($TMPDIR, /var/tmp or /tmp), and so is an archive for
-     * non-seekable output. Restored and plain files go to out_fd as they are made: each block once it is verified, but
-     * a stored frame of more than 1 MiB before that. The reader must discard what a failed call has written. */
-    int in_fd, out_fd;
-    int salvage; /* lmc_st_restore(): see there; default 0 */
-    int sha256;  /* lmc_st_verify(): 1 asks for lmc_st_result.sha256; default 0. Not for directories (ARG). */
-    /* Verify and salvage: called for every damaged tensor, in the file's order, from one thread at a time. diag names
-     * tensor, place and damaged blocks. Verify also calls it for a whole file, with has_tensor 0: for an archive that
-     * was cut, before its tensors; in a directory, for a file that cannot be read at all. May be NULL. */
-    void (*damage)(void *user, const lmc_st_diag *diag);
-    /* Directories: called after each file with its path relative to the directory, and its size before and after. The
-     * order is the same in every run. May be NULL. */
-    void (*file_done)(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
-                      uint64_t out_nbytes);
-    /* Convert and the writer: the file to code against, plain or archive; for a directory, a directory. The new archive
-     * then needs this base to be read. Tensors are matched by name, dtype and shape, else by their values, by their
-     * names without the parts that wrappers such as DDP add, or by their order.
-     * Restore, verify, compare: the base of the archive, or the directory with the bases of a directory's archives.
-     * NULL, the default: convert uses no base; the other calls look for it (see above). */
-    const char *base;
-    /* All calls: directories in which bases are looked for; default NULL and 0. For the files of a directory, each of
-     * them is searched first in the folder with the file's relative path. */
-    const char *const *base_dirs;
-    size_t base_dir_count;
-    /* Convert: 1 takes a file of any kind. What is of no known kind, or cannot be followed, is cut into pieces; a file
-     * named *.safetensors is still refused then. Default 0. Not for directories (ARG). */
-    int raw;
-    /* Convert, directories: files that are copied as they are. A pattern of fnmatch(3), in which '*' stops at no '/',
-     * is compared with the path in the directory and with the file's name. Default NULL and 0. */
-    const char *const *excludes;
-    size_t exclude_count;
-    /* Convert, directories: called for a file that is copied though it looks like one to be converted: an archive, or a
-     * container that cannot be followed. diag says why. May be NULL. */
-    void (*warning)(void *user, const lmc_st_diag *diag);
+/* Called after each file of a directory with its path there and its sizes before and after, always in one order. */
+typedef void (*lmc_st_file_fn)(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
+                               uint64_t out_nbytes);
+
+/* Called with each fault that a call goes on after, by one thread at a time. */
+typedef void (*lmc_st_fault_fn)(void *user, const lmc_st_diag *diag);
+
+/* LMC_INIT() sets struct_size. Callbacks may be NULL. Fields that several structs have:
+ *  force       1: replace an existing output. 0: LMC_ERR_ARG with os_errno EEXIST.
+ *  no_fsync    1: leave it to the system when the output reaches the disk.
+ *  has_in_fd   1: in_fd is read, and has_out_fd 1: out_fd is written to. The paths then serve messages only, and the
+ *              descriptors stay open (docs/library.md, "Streams"). Not for directories.
+ *  base        The base, or the directory of bases. NULL: none to convert or write; the other calls look for it.
+ *  base_dirs   Directories in which bases are looked for; for a directory, first in the folder with a file's path.
+ *  damage      Called for each damaged tensor, in the file's order. diag names tensor, place and damaged blocks. */
+typedef struct lmc_st_options { /* of calls that take nothing else */
+    size_t struct_size;
+    lmc_st_common common;
 } lmc_st_options;
 
-/* Sets every field to its default, as lmc_params_init() does. */
-LMC_API void lmc_st_options_init_sized(lmc_st_options *options, size_t struct_size);
-#define lmc_st_options_init(options) lmc_st_options_init_sized((options), sizeof *(options))
+typedef struct lmc_st_convert_options {
+    size_t struct_size;
+    lmc_st_common common;
+    lmc_level level;
+    int force, no_fsync;
+    int has_in_fd, in_fd, has_out_fd, out_fd;
+    const char *base;
+    const char *const *base_dirs;
+    size_t base_dir_count;
+    int raw; /* 1: takes a file of any kind (docs/library.md). Not for directories (LMC_ERR_ARG) */
+    const char *const *excludes; /* directories: patterns of files to copy (docs/library.md) */
+    size_t exclude_count;
+    lmc_st_file_fn file_done;
+    lmc_st_fault_fn warning; /* directories: a file is copied that is an archive, or a broken container */
+} lmc_st_convert_options;
 
-/* What a call on whole files has seen; for a directory, sums over its files. After a failure all numbers are 0, unless
- * damage was found (damaged_count is above 0) or a directory was verified. */
+typedef struct lmc_st_restore_options {
+    size_t struct_size;
+    lmc_st_common common;
+    int force, no_fsync;
+    int has_in_fd, in_fd, has_out_fd, out_fd;
+    const char *base;
+    const char *const *base_dirs;
+    size_t base_dir_count;
+    int salvage; /* 1: save what is sound of a damaged archive (docs/library.md). Not for directories (LMC_ERR_ARG) */
+    lmc_st_fault_fn damage; /* with salvage */
+    lmc_st_file_fn file_done;
+} lmc_st_restore_options;
+
+typedef struct lmc_st_verify_options {
+    size_t struct_size;
+    lmc_st_common common;
+    int has_in_fd, in_fd;
+    const char *base;
+    const char *const *base_dirs;
+    size_t base_dir_count;
+    int sha256;             /* 1 asks for lmc_st_result.sha256. Not for directories (LMC_ERR_ARG) */
+    lmc_st_fault_fn damage; /* also, with has_tensor 0, for a file that was cut or cannot be read */
+    lmc_st_file_fn file_done;
+} lmc_st_verify_options;
+
+typedef struct lmc_st_compare_options {
+    size_t struct_size;
+    lmc_st_common common;
+    const char *base;
+    const char *const *base_dirs;
+    size_t base_dir_count;
+} lmc_st_compare_options;
+
+typedef struct lmc_st_write_options { /* of an archive, lmc_st_writer_write() */
+    size_t struct_size;
+    lmc_st_common common;
+    lmc_level level;
+    int force, no_fsync;
+    int has_out_fd, out_fd;
+    const char *base;
+    const char *const *base_dirs;
+    size_t base_dir_count;
+} lmc_st_write_options;
+
+typedef struct lmc_st_output_options { /* of a plain file, lmc_st_writer_write_plain() */
+    size_t struct_size;
+    lmc_st_common common;
+    int force, no_fsync;
+    int has_out_fd, out_fd;
+} lmc_st_output_options;
+
+/* ---- whole files and directories ---------------------------------------------------------------- */
+
+/* What a call has seen; of a directory, sums. 0 after a failure, unless damage was found or a directory was
+ * verified. */
 typedef struct lmc_st_result {
-    size_t struct_size;     /* sizeof(lmc_st_result); set by LMC_INIT() */
-    uint64_t file_nbytes;   /* the original file */
-    uint64_t stored_nbytes; /* the archive; for a plain file that was verified: file_nbytes */
+    size_t struct_size;       /* sizeof(lmc_st_result); set by LMC_INIT() */
+    uint64_t original_nbytes; /* the original file */
+    uint64_t stored_nbytes;   /* the archive; for a plain file that was verified: original_nbytes */
     uint64_t tensor_count;
     int is_archive;             /* verify: 1 if the file is an archive, so that its content was verified */
     uint64_t damaged_count;     /* verify, salvage: tensors that are lost; all between them counts as one */
     unsigned char sha256[32];   /* if asked for and the call succeeded: of the (original) file */
     uint64_t file_count;        /* directories: files of any kind */
-    uint64_t kept_count;        /* directories: archives that an earlier run wrote */
+    uint64_t kept_count;        /* directories: archives that an earlier call wrote */
     lmc_st_container container; /* of the (original) file; of a directory: LMC_ST_CONTAINER_SAFETENSORS */
 } lmc_st_result;
 
-/* The calls below share these rules.
- *  options: NULL for the defaults. result: may be NULL.
- *  The output appears whole under its name, or not at all. It is written to a file without a name, or with a temporary
- *  name in the same directory, flushed to the disk, and then named. It gets the input's permission bits and time of
- *  modification. A failed call leaves nothing. A killed process leaves nothing if the file system has files without a
- *  name, but for the moment in which `force` replaces a file.
- *  Threads and memory of a call end with it. Memory stays below 128 MiB + 24 MiB per thread + 8 times the header
- *  (of a ZIP or GGUF file, as for lmc_st_open()), whatever the size of file and tensors; with a base,
- *  + 8 times the headers of all files of the chain.
- *  If several things are wrong, the first in the file's order is reported, for every thread count. */
+/* Outputs appear whole or not at all, memory is bounded whatever the sizes are, and of several faults the first in the
+ * file's order is reported (docs/library.md). result may be NULL. Paths may be those of directories. */
 
-/* Writes the archive `out_path` of the plain file, or directory (see below), `in_path`.
- * Errors: ARG (output exists, same file, wrong kind of file), IO, NOMEM, HEADER, TRUNCATED, CORRUPT (the input is an
- * archive already), CANCELLED; LIMIT, also if the archive's own header would have more than LMC_ST_HEADER_NBYTES_MAX
- * bytes (docs/archive.md, section 3). Errors with a base: those of opening and reading it; ARG if the base is the
- * output, or if its name is not UTF-8 or too long to be recorded; LIMIT if its chain is full. */
+/* Writes the archive `out_path` of the plain file or directory `in_path`.
+ * Errors: LMC_ERR_ARG (output exists, same file, wrong kind of file; the base is the output), bad data, LMC_ERR_CORRUPT
+ * (the input is an archive), the system, LMC_ERR_CANCELLED; those of opening and reading the base. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char *out_path,
-                                                const lmc_st_options *options, lmc_st_result *result,
+                                                const lmc_st_convert_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);
 
-/* Writes the original of the archive, or converted directory, `in_path` to `out_path`. Every byte is verified.
- *  salvage: a damaged archive gives a safetensors file of all tensors that verify, with the original names, shapes and
- *  metadata. The call then fails as lmc_st_verify() does, but the output is there. result->damaged_count is above 0
- *  and result->tensor_count counts the tensors in the output. The archive's table must be sound. An archive that was
- *  cut short is accepted, and so is an archive with something appended: the call succeeds if all its tensors are
- *  sound. Tensors whose base is missing are lost. For other containers the result is
- *  a safetensors file, too, even without damage. Views become U8. Not for directories (ARG).
- * Errors: as lmc_st_convert() and CORRUPT, CHECKSUM, UNSUPPORTED, BASE. */
+/* Writes the original of the archive, or converted directory, `in_path` to `out_path`. Every byte is verified. A
+ * salvage of a damaged archive fails as lmc_st_verify() does; the output is there if result->damaged_count is above 0.
+ * Errors: as lmc_st_convert(), LMC_ERR_BASE. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char *out_path,
-                                                const lmc_st_options *options, lmc_st_result *result,
+                                                const lmc_st_restore_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);
 
-/* Reads an archive whole and verifies what restoring it would give. For a plain file it checks the header or
- * directory, for a directory all archives. It goes on after a damaged tensor; the status is that of the first one. It
- * writes nothing. If an archive's base is missing, the frames of the tensors that need it are checked, but not their
- * content. The status is then BASE, and the text names the base. If tensors are damaged, too, their status comes first,
- * and `damage` gets the diagnostic of the base after theirs. Errors: as lmc_st_restore(). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st_options *options,
+/* Reads an archive whole and verifies what restoring it would give; of a plain file only the header or directory. It
+ * goes on after a damaged tensor; the status is that of the first one. If the base is missing, the frames that need it
+ * are checked, but not their content; LMC_ERR_BASE if no tensor is damaged. Errors: as lmc_st_restore(). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st_verify_options *options,
                                                lmc_st_result *result, lmc_st_diag *diag);
 
 /* Reads an archive whole and compares what it restores to with the file `plain_path`, byte by byte. A success proves
- * that one of them may be removed. For a converted directory and its original, it compares every file of the original,
- * and the converted one must not have any other. in_fd is not used.
- * Errors: CHECKSUM if they differ, and as lmc_st_verify() of either. */
+ * that one of them may be removed. Of a converted directory and its original, it compares every file; neither may have
+ * others. Errors: LMC_ERR_CHECKSUM if they differ, and as lmc_st_verify() of either. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
-                                                const lmc_st_options *options, lmc_st_diag *diag);
-
-/* ---- many tensors ------------------------------------------------------------------------------- */
+                                                const lmc_st_compare_options *options, lmc_st_diag *diag);
 
 /* Reads whole tensors: tensor indices[i] to dsts[i], which has room for its nbytes. Threads share the work, also that
- * of one large tensor. A tensor may be asked for more than once.
- *  options: NULL for the defaults; thread_count, progress (bytes of these tensors), cancel and user are used.
- * Errors: as lmc_st_read(), CANCELLED. On failure the destinations hold undefined bytes. */
+ * of one large tensor. A tensor may be asked for more than once. Progress counts bytes of these tensors.
+ * Errors: as lmc_st_read(), LMC_ERR_CANCELLED. On failure the destinations hold undefined bytes. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_read_many(const lmc_st_file *file, const uint64_t *indices,
                                                   void *const *dsts, size_t count,
                                                   const lmc_st_options *options, lmc_st_diag *diag);
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Collects tensors and writes them as one archive or one safetensors file. One thread at a time may use a writer. A
- * call without a diagnostic that fails leaves the writer as it was. */
+/* Collects tensors and writes them as one archive or one safetensors file. One thread at a time may use a writer. */
 typedef struct lmc_st_writer lmc_st_writer;
 
-/* allocator: NULL for malloc and free; copied. Error: NOMEM. Free with lmc_st_writer_free(), which allows NULL. */
+/* allocator: NULL for malloc and free; copied. Error: LMC_ERR_NOMEM. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer);
 LMC_API void lmc_st_writer_free(lmc_st_writer *writer);
 
-/* Adds an entry of `__metadata__` (loaders of models want "format" = "pt"). Key and value are UTF-8 of the given sizes
- * and are copied. Errors: NOMEM; ARG for bytes that are no UTF-8. The call that writes finds a key that stands
- * twice. */
+/* Adds an entry of `__metadata__` (loaders of models want "format" = "pt"). Key and value are UTF-8 and are copied.
+ * Errors: LMC_ERR_NOMEM, LMC_ERR_ARG (not UTF-8). The call that writes finds a key that stands twice. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key,
                                                             size_t key_nbytes, const char *value,
                                                             size_t value_nbytes);
 
 /* Adds a tensor whose content is in memory, little-endian and in C order.
- *  name: UTF-8 of name_nbytes bytes; copied.
- *  shape: `rank` numbers; copied. NULL for rank 0.
- *  data: as many bytes as dtype and shape say, which nobody can check. They must stay valid and unchanged until the
- *  last write. NULL for a tensor without bytes.
- * Errors: NOMEM; ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is not UTF-8, a size that does not fit 63
- * bits or is not a whole number of bytes, data NULL. The call that writes finds a name that stands twice. */
+ *  name: UTF-8 of name_nbytes bytes; copied. shape: `rank` numbers; copied. NULL for rank 0.
+ *  data: as many bytes as dtype and shape say, which nobody can check; NULL for none. They must stay valid and
+ *  unchanged until the last write.
+ * Errors: LMC_ERR_NOMEM; LMC_ERR_ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is not UTF-8, a size above
+ * 63 bits or not of whole bytes, data NULL. The call that writes finds a name that stands twice. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name,
                                                    size_t name_nbytes, lmc_dtype dtype, const uint64_t *shape,
                                                    size_t rank, const void *data);
 
-/* Adds a tensor whose content is supplied on demand, within the calls that write. read(user, offset, dst, nbytes) may
- * be called more than once for the same bytes, and by several threads at once. It must give the same bytes every time.
- * A status other than LMC_OK ends the call that writes, with a diagnostic that names the tensor. Otherwise as
- * lmc_st_writer_add(). */
+/* Adds a tensor whose content is supplied on demand, within the calls that write. read() may be called more than once
+ * for the same bytes, and by several threads at once. A status other than LMC_OK ends the call that writes. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, const char *name,
                                                         size_t name_nbytes, lmc_dtype dtype,
                                                         const uint64_t *shape, size_t rank, lmc_read_fn read,
                                                         void *user);
 
 /* Writes the archive of the safetensors file that lmc_st_writer_write_plain() would write. May be called more than
- * once. options: as for lmc_st_convert(); the allocator is not used.
- * Errors: ARG (output exists; a name or metadata key stands twice; a tensor is called "__metadata__"; the metadata are
- * those of an archive, "format" = "lmc" and "lmc_archive"), IO, NOMEM, LIMIT, CANCELLED, a status of a read
- * function. */
+ * once. Errors: LMC_ERR_ARG (output exists; a name or metadata key stands twice; a tensor is called "__metadata__"; the
+ * metadata are those of an archive), a status of a read function, and as lmc_st_convert(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
-                                                     const lmc_st_options *options, lmc_st_result *result,
-                                                     lmc_st_diag *diag);
+                                                     const lmc_st_write_options *options,
+                                                     lmc_st_result *result, lmc_st_diag *diag);
 
 /* Writes a safetensors file as the official package lays it out: tensors by falling alignment, then by name; the header
- * padded to a multiple of 8 bytes; metadata in the order of lmc_st_writer_set_metadata(). Errors: as
- * lmc_st_writer_write(). */
+ * padded to a multiple of 8 bytes; metadata in the order of lmc_st_writer_set_metadata(). Errors: the same. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer, const char *out_path,
-                                                           const lmc_st_options *options,
+                                                           const lmc_st_output_options *options,
                                                            lmc_st_result *result, lmc_st_diag *diag);
-
-/* docs/library.md, "Directories", has the rules for directories. */
-
-/* Version of the archives that this library writes and reads (docs/archive.md). */
-#define LMC_ST_ARCHIVE_VERSION 1
 
 #ifdef __cplusplus
 }

@@ -11,28 +11,7 @@
 extern "C" {
 #endif
 
-/* ---- bases --------------------------------------------------------------------------------------
- * An archive can be coded against another file, its base. A base is a plain file or an archive, which may have a
- * base in turn. Such a chain has at most LMC_ST_CHAIN_MAX files. The original headers of its files have at most
- * LMC_ST_CHAIN_HEADER_NBYTES_MAX bytes together. Files with equal headers, as snapshots have, share one header in
- * memory, which counts once.
- *
- * The archive records the base's plain file name, and size and header hash of the file that the base is or restores
- * to. For other containers it records a hash of the tensors' places. Its frames hold hashes of the
- * base's content: wrong content never passes. Header, tensors and modes can be had without the base.
- * A call that needs the base first looks for it here:
- *   - the file `base` of lmc_st_set_base() or of the options, whatever its name is;
- *   - in each of `base_dirs`, in order: NAME, then NAME.lmc;
- *   - in the archive's own directory: NAME, then NAME.lmc (not for an archive read from a descriptor);
- *   - if nothing was found, in the earlier steps of the run that the archive is in (lmc_run.h), or if it is in a
- *     directory DIR.lmc, in the directories beside that whose names differ in digits only, with .lmc or without:
- *     in the folder that corresponds to the archive's, the nearest earlier one first.
- * A file with another size or header is not the base and is passed over. So are the archive itself and the archives
- * that need it. If several files of the directories are left, a few of their tensors are compared, and the first
- * file that fits best is taken. The base's own base is looked for by the same rules, without `base`. A base is never
- * written to.
- *
- * A BF16 tensor may also be coded against the F32 tensor of the same file that it is rounded from. */
+/* ---- bases (docs/library.md, "Bases", has the rules) -------------------------------------------- */
 
 /* The file that holds the tensor that another tensor was coded against. */
 typedef enum lmc_st_base_place {
@@ -42,40 +21,33 @@ typedef enum lmc_st_base_place {
 
 /* What an archive records of its base. */
 typedef struct lmc_st_base {
-    size_t struct_size;    /* sizeof(lmc_st_base); set by LMC_INIT() */
-    const char *name;      /* of the file; UTF-8, NUL-terminated, without '/'. Valid until lmc_st_close(). */
-    uint64_t file_nbytes;  /* of the file that it is, or restores to */
-    uint64_t header_hash;  /* XXH3-64 of that file's header, or of the places of its tensors */
-    uint64_t content_hash; /* of the content that is needed of it: what messages call its hash */
-    uint64_t tensor_count; /* tensors of this archive that were coded against it */
+    size_t struct_size; /* sizeof(lmc_st_base); set by LMC_INIT() */
+    const char *name;   /* of the file; UTF-8, NUL-terminated, without '/'. Valid until lmc_st_close(). */
+    uint64_t original_nbytes; /* of the file that it is, or restores to */
+    uint64_t header_hash;     /* XXH3-64 of that file's header, or of the places of its tensors */
+    uint64_t content_hash;    /* of the content that is needed of it: what messages call its hash */
+    uint64_t tensor_count;    /* tensors of this archive that were coded against it */
 } lmc_st_base;
 
-/* Returns 1 and fills *base if the file is an archive with a base, else 0; also for a struct_size that is not known. */
-LMC_API int lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base);
+/* What the file records of its base; base->name is NULL if it has none. Error: LMC_ERR_ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base);
 
 /* The tensor that tensor `index` was coded against. Returns 1 and sets *place and *base_index, an index in the base or
  * in this file. Returns 0 for a tensor that needs no other tensor, for an alias, and for an invalid index. */
 LMC_API int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place,
                                uint64_t *base_index);
 
-/* Says where to look for the base. base and base_dirs may be NULL and are copied. Call it before anything is read from
- * the file, and not while another call on the file runs. It opens nothing.
- * Errors: NOMEM, ARG (the base is open already). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_set_base(lmc_st_file *file, const char *base,
-                                                 const char *const *base_dirs, size_t base_dir_count,
-                                                 lmc_st_diag *diag);
-
 /* Makes the open file `base` the base of `file`; none is looked for then. `base` stays the caller's, who closes it
  * after `file`. It serves one file at a time. Reads may run; for a chain, one lmc_st_use_base() at a time.
- * Errors: BASE (it has another size or header, or needs `file`), LIMIT (as lmc_st_open_base()), ARG (`file` needs no
- * base, or has it already; `base` serves another file). */
+ * Errors: LMC_ERR_BASE (it has another size or header, or needs `file`), LMC_ERR_LIMIT (as lmc_st_open_base()),
+ * LMC_ERR_ARG (`file` needs no base, or has it already; `base` serves another file). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag);
 
 /* Finds and opens the base, unless an earlier call has done so. Use *base as any open file, but do not close it: it
  * belongs to `file` and is valid until `file` is closed. A call with *base gives the next file of the chain. Sets
  * *base NULL and returns LMC_OK if the file has no base.
- * Errors: BASE (also: the chain leads back to one of its files), LIMIT (LMC_ST_CHAIN_MAX,
- * LMC_ST_CHAIN_HEADER_NBYTES_MAX), NOMEM, IO. */
+ * Errors: LMC_ERR_BASE (also: the chain leads back to one of its files), LMC_ERR_LIMIT (LMC_ST_CHAIN_MAX,
+ * LMC_ST_CHAIN_HEADER_NBYTES_MAX), LMC_ERR_NOMEM, LMC_ERR_IO. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base,
                                                   lmc_st_diag *diag);
 
@@ -94,13 +66,13 @@ typedef enum lmc_st_mode {
 /* "stored", "coded", "short", "delta", "alias", "plain"; NULL for other numbers. Static storage. */
 LMC_API const char *lmc_st_mode_name(lmc_st_mode mode);
 
-/* Reads the head of a tensor's frame (at most LMC_INFO_NBYTES bytes) for its mode and checks that it
- * promises the tensor's dtype and size. Errors: ARG, IO, TRUNCATED, CORRUPT, UNSUPPORTED. */
+/* Reads the head of a tensor's frame (at most LMC_INFO_NBYTES bytes) for its mode and checks that it promises the
+ * tensor's dtype and size. Errors: LMC_ERR_ARG, LMC_ERR_IO, LMC_ERR_TRUNCATED, LMC_ERR_CORRUPT, LMC_ERR_UNSUPPORTED. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index,
                                                     lmc_st_mode *mode, lmc_st_diag *diag);
 
 /* Where a tensor's storage stands in the open file: its frame (of an alias, that of its owner), or itself in a plain
- * file. For those who fetch parts of a file from afar. And where it begins in the original file. Error: ARG. */
+ * file. For those who fetch parts of a file from afar. And where it begins in the original file. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
                                                      uint64_t *offset, uint64_t *nbytes);
 
@@ -117,15 +89,16 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_range_place(const lmc_st_file *file, uin
                                                     lmc_st_diag *diag);
 
 /* Reads bytes [first_byte, first_byte + nbytes) of a tensor's place as they are stored, unverified: for those who
- * decode frames themselves (lmc_cuda.h). Errors: ARG (no such tensor, the range leaves its place), IO. */
+ * decode frames themselves (lmc_cuda.h). Errors: LMC_ERR_ARG (no such tensor, the range leaves its place),
+ * LMC_ERR_IO. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index,
                                                     uint64_t first_byte, size_t nbytes, void *dst,
                                                     lmc_st_diag *diag);
 
 /* The content hash of tensor `index` of an archive (lmc_content_hash()), and the size of the blocks that the hash is
  * made from. Contents with equal hashes are equal. Contents of one size and one block size with different hashes
- * differ. Only the head and the index of the frame are read. *block_nbytes is 0 for an empty tensor. Errors: ARG (the
- * file is not an archive, or the tensor is a view), and as lmc_st_tensor_mode(). */
+ * differ. Only the head and the index of the frame are read. *block_nbytes is 0 for an empty tensor. Errors:
+ * LMC_ERR_ARG (the file is not an archive, or the tensor is a view), and as lmc_st_tensor_mode(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_content_hash(const lmc_st_file *file, uint64_t index, uint64_t *hash,
                                                      size_t *block_nbytes, lmc_st_diag *diag);
 
@@ -137,11 +110,11 @@ LMC_API uint32_t lmc_st_row_nbytes(const lmc_st_file *file, uint64_t index);
 LMC_API uint64_t lmc_st_skeleton_nbytes(const lmc_st_file *file);
 
 /* Reads bytes [offset, offset + nbytes) of the skeleton; those of an archive are verified. Reading in order, a MiB at
- * a time, reads nothing twice. Errors: ARG (the skeleton has fewer bytes), and as lmc_st_read(). */
+ * a time, reads nothing twice. Errors: LMC_ERR_ARG (the skeleton has fewer bytes), and as lmc_st_read(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_skeleton_read(const lmc_st_file *file, uint64_t offset, size_t nbytes,
                                                       void *dst, lmc_st_diag *diag);
 
-/* Error IO if the file has changed since it was opened. */
+/* Error LMC_ERR_IO if the file has changed since it was opened. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_check_unchanged(const lmc_st_file *file, lmc_st_diag *diag);
 
 /* ---- one tensor, many ranges --------------------------------------------------------------------- */
@@ -149,8 +122,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_check_unchanged(const lmc_st_file *file,
 /* Reads many ranges of one tensor. The frame is opened once; what was decoded last is kept (of views, up to 64 MiB). */
 typedef struct lmc_st_reader lmc_st_reader;
 
-/* Opens tensor `index` of `file`, which must stay open. Free with lmc_st_reader_free(), which allows
- * NULL. Errors: as lmc_st_read_range(). */
+/* Opens tensor `index` of `file`, which must stay open. Errors: as lmc_st_read_range(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index,
                                                       lmc_st_reader **reader, lmc_st_diag *diag);
 
@@ -162,23 +134,25 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint6
 
 /* ---- whole files --------------------------------------------------------------------------------- */
 
-/* Writes `nbytes` bytes to `out_path` or to options->out_fd, by the rules of "whole files" above. read() supplies them
- * in order. A status other than LMC_OK ends the call; then read() sets what the caller is to know of it, also in
- * `diag`. source: the open file that they come from; the output must not be this file, nor one of its bases.
- * Errors: ARG, IO, NOMEM, CANCELLED, the status of read(). */
+/* Writes `nbytes` bytes to `out_path`, as lmc_st_restore() writes its output. read() supplies them in order. A status
+ * other than LMC_OK ends the call; then read() sets what the caller is to know of it, also in `diag`. source: the open
+ * file that they come from; the output must not be this file, nor one of its bases.
+ * Errors: LMC_ERR_ARG, LMC_ERR_IO, LMC_ERR_NOMEM, LMC_ERR_CANCELLED, the status of read(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_write_content(const lmc_st_file *source, const char *out_path,
                                                       uint64_t nbytes, lmc_read_fn read, void *user,
-                                                      const lmc_st_options *options, lmc_st_diag *diag);
+                                                      const lmc_st_output_options *options,
+                                                      lmc_st_diag *diag);
 
 /* Opens each archive of the converted directory `in_path`, to be read with the bases that the options name, and calls
  * visit(user, file). The file is closed when visit() returns; a result other than 0 ends the call successfully.
- * Errors: ARG (no directory), and as lmc_st_open(). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_visit_archives(const char *in_path, const lmc_st_options *options,
+ * Errors: LMC_ERR_ARG (no directory), and as lmc_st_open(). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_visit_archives(const char *in_path,
+                                                       const lmc_st_compare_options *options,
                                                        int (*visit)(void *user, const lmc_st_file *file),
                                                        void *user, lmc_st_diag *diag);
 
 /* lmc_st_restore() to options->out_fd, but a plain safetensors file is copied once its header has been checked. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_cat(const char *in_path, const lmc_st_options *options,
+LMC_NODISCARD LMC_API lmc_status lmc_st_cat(const char *in_path, const lmc_st_restore_options *options,
                                             lmc_st_result *result, lmc_st_diag *diag);
 
 #ifdef __cplusplus

@@ -33,10 +33,11 @@ static void report_base_more(cli_job *job)
 
 /* A base that is another file is so for nearly every tensor: one is named, the others are counted, unless they
  * are what was asked for. */
-static void show_damage(void *user, const lmc_st_diag *diag)
+void cli_job_show_damage(void *user, const lmc_st_diag *diag)
 {
     cli_job *const job = user;
-    const int is_base = diag->status == LMC_ERR_BASE && diag->has_tensor && !job->options.salvage;
+    const int is_base =
+        diag->status == LMC_ERR_BASE && diag->has_tensor && (job->args->seen & CLI_OPT_SALVAGE) == 0;
     cli_progress_clear(&job->progress);
     if (is_base && strcmp(job->base_file, diag->file) == 0) {
         job->base_more++;
@@ -50,7 +51,7 @@ static void show_damage(void *user, const lmc_st_diag *diag)
     job->damaged_shown++;
 }
 
-static void show_warning(void *user, const lmc_st_diag *diag)
+void cli_job_show_warning(void *user, const lmc_st_diag *diag)
 {
     cli_job *const job = user;
     cli_progress_clear(&job->progress);
@@ -63,8 +64,8 @@ static void show_progress(void *user, uint64_t done_nbytes, uint64_t total_nbyte
     cli_progress_update(&job->progress, done_nbytes, total_nbytes);
 }
 
-static void show_file(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
-                      uint64_t out_nbytes)
+void cli_job_show_file(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
+                       uint64_t out_nbytes)
 {
     static const char *const events[] = {"converted", "restored", "verified", "copied", "kept"};
     cli_job *const job = user;
@@ -84,14 +85,68 @@ void cli_job_start(cli_job *job, const cli_args *args, const char *in_path)
     job->in_path = in_path;
     job->result.struct_size = sizeof job->result;
     job->diag.struct_size = sizeof job->diag;
-    cli_set_options(args, &job->options);
-    job->options.progress = show_progress;
-    job->options.damage = show_damage;
-    job->options.file_done = show_file;
-    job->options.warning = (args->seen & CLI_OPT_QUIET) != 0 ? NULL : show_warning;
-    job->options.user = job;
-    job->options.in_fd = is_stream(in_path) ? STDIN_FILENO : -1;
+    job->common = cli_common(args);
+    job->common.progress = show_progress;
+    job->common.user = job;
     cli_progress_start(&job->progress, args, is_stream(in_path) ? "standard input" : in_path);
+}
+
+lmc_st_convert_options cli_job_convert_options(const cli_job *job)
+{
+    lmc_st_convert_options options = LMC_INIT(lmc_st_convert_options);
+    const cli_args *const args = job->args;
+    options.common = job->common;
+    options.level = args->level;
+    options.force = (args->seen & CLI_OPT_FORCE) != 0;
+    options.no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
+    options.has_in_fd = is_stream(job->in_path);
+    options.in_fd = options.has_in_fd ? STDIN_FILENO : 0;
+    options.has_out_fd = !job->out_path;
+    options.out_fd = options.has_out_fd ? STDOUT_FILENO : 0;
+    options.base = args->base;
+    options.base_dirs = args->base_dirs;
+    options.base_dir_count = args->base_dir_count;
+    options.raw = (args->seen & CLI_OPT_RAW) != 0;
+    options.excludes = args->excludes;
+    options.exclude_count = args->exclude_count;
+    options.file_done = cli_job_show_file;
+    options.warning = (args->seen & CLI_OPT_QUIET) != 0 ? NULL : cli_job_show_warning;
+    return options;
+}
+
+lmc_st_restore_options cli_job_restore_options(const cli_job *job)
+{
+    lmc_st_restore_options options = LMC_INIT(lmc_st_restore_options);
+    const cli_args *const args = job->args;
+    options.common = job->common;
+    options.force = (args->seen & CLI_OPT_FORCE) != 0;
+    options.no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
+    options.has_in_fd = is_stream(job->in_path);
+    options.in_fd = options.has_in_fd ? STDIN_FILENO : 0;
+    options.has_out_fd = !job->out_path;
+    options.out_fd = options.has_out_fd ? STDOUT_FILENO : 0;
+    options.base = args->base;
+    options.base_dirs = args->base_dirs;
+    options.base_dir_count = args->base_dir_count;
+    options.salvage = (args->seen & CLI_OPT_SALVAGE) != 0;
+    options.damage = cli_job_show_damage;
+    options.file_done = cli_job_show_file;
+    return options;
+}
+
+lmc_st_verify_options cli_job_verify_options(const cli_job *job)
+{
+    lmc_st_verify_options options = LMC_INIT(lmc_st_verify_options);
+    options.common = job->common;
+    options.has_in_fd = is_stream(job->in_path);
+    options.in_fd = options.has_in_fd ? STDIN_FILENO : 0;
+    options.base = job->args->base;
+    options.base_dirs = job->args->base_dirs;
+    options.base_dir_count = job->args->base_dir_count;
+    options.sha256 = (job->args->seen & CLI_OPT_SHA256) != 0;
+    options.damage = cli_job_show_damage;
+    options.file_done = cli_job_show_file;
+    return options;
 }
 
 int cli_job_end(cli_job *job, lmc_status status)
@@ -108,17 +163,16 @@ int cli_job_end(cli_job *job, lmc_status status)
 double cli_job_speed(const cli_job *job)
 {
     const double seconds = cli_progress_seconds(&job->progress);
-    return (double)job->result.file_nbytes / (1 << 30) / (seconds > 0 ? seconds : 1);
+    return (double)job->result.original_nbytes / (1 << 30) / (seconds > 0 ? seconds : 1);
 }
 
 /* ---- all operands ---- */
 
-static int run_job(const cli_work *work, const cli_args *args, const char *in_path, char *out_path)
+static int run_job(const cli_work *work, const cli_args *args, const char *in_path, const char *out_path)
 {
     cli_job job;
     cli_job_start(&job, args, in_path);
     job.out_path = out_path;
-    job.options.out_fd = !out_path ? STDOUT_FILENO : -1;
     const lmc_status status = work->do_one(&job, is_stream(in_path) ? "standard input" : in_path,
                                            !out_path ? "standard output" : out_path);
     int exit_status = cli_job_end(&job, status);
@@ -126,19 +180,20 @@ static int run_job(const cli_work *work, const cli_args *args, const char *in_pa
         /* the output is read back and compared with the input as that is now */
         const char *const archive = work->is_convert ? out_path : in_path;
         const char *const plain = work->is_convert ? in_path : out_path;
+        const lmc_st_compare_options options = cli_compare_options(args);
         cli_removal *removal = NULL;
-        job.options.progress = NULL;
         if (work->is_convert)
             exit_status = cli_base_allows_removal(args, archive, in_path);
         if (exit_status == CLI_OK)
             exit_status = cli_removal_begin(&removal, in_path);
-        if (exit_status == CLI_OK && lmc_st_compare(archive, plain, &job.options, &job.diag) != LMC_OK)
+        if (exit_status == CLI_OK && lmc_st_compare(archive, plain, &options, &job.diag) != LMC_OK)
             exit_status = cli_report(&job.diag);
         if (exit_status == CLI_OK)
             exit_status = cli_removal_finish(removal);
         cli_removal_free(removal);
     }
-    const int has_output = exit_status == CLI_OK || (job.options.salvage && job.result.damaged_count > 0);
+    const int has_output =
+        exit_status == CLI_OK || ((args->seen & CLI_OPT_SALVAGE) != 0 && job.result.damaged_count > 0);
     if (has_output && job.progress.has_summary)
         work->print_summary(&job);
     return exit_status;

@@ -11,9 +11,9 @@
 /* One input and where its output goes. */
 typedef struct cli_job {
     const cli_args *args;
-    const char *in_path; /* "-": standard input */
-    char *out_path;      /* NULL: standard output */
-    lmc_st_options options;
+    const char *in_path;  /* "-": standard input */
+    const char *out_path; /* NULL: standard output */
+    lmc_st_common common;
     lmc_st_result result;
     lmc_st_diag diag;
     cli_progress progress;
@@ -36,8 +36,19 @@ typedef struct cli_work {
 /* Does the work for all operands; returns the worst exit status. */
 int cli_run_files(const cli_work *work, const cli_args *args);
 
-/* Options, progress and callbacks of a job. */
+/* Starts a job and its progress. */
 void cli_job_start(cli_job *job, const cli_args *args, const char *in_path);
+
+/* Options of a job's library call; their callbacks are those below. */
+lmc_st_convert_options cli_job_convert_options(const cli_job *job);
+lmc_st_restore_options cli_job_restore_options(const cli_job *job);
+lmc_st_verify_options cli_job_verify_options(const cli_job *job);
+
+/* Callbacks; user is the job. */
+void cli_job_show_damage(void *user, const lmc_st_diag *diag);
+void cli_job_show_warning(void *user, const lmc_st_diag *diag);
+void cli_job_show_file(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
+                       uint64_t out_nbytes);
 
 /* Clears the progress bar and reports a failure, if it was one. Returns the exit status. */
 int cli_job_end(cli_job *job, lmc_status status);

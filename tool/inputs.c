@@ -17,22 +17,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void cli_set_options(const cli_args *args, lmc_st_options *options)
+lmc_st_common cli_common(const cli_args *args)
 {
-    lmc_st_options_init(options);
-    options->level = args->level;
-    options->thread_count = args->thread_count;
-    options->force = (args->seen & CLI_OPT_FORCE) != 0;
-    options->no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
-    options->salvage = (args->seen & CLI_OPT_SALVAGE) != 0;
-    options->sha256 = (args->seen & CLI_OPT_SHA256) != 0;
-    options->base = args->base;
-    options->base_dirs = args->base_dirs;
-    options->base_dir_count = args->base_dir_count;
-    options->raw = (args->seen & CLI_OPT_RAW) != 0;
-    options->excludes = args->excludes;
-    options->exclude_count = args->exclude_count;
-    options->cancel = &cli_cancel;
+    return (lmc_st_common){.thread_count = args->thread_count, .cancel = &cli_cancel};
+}
+
+lmc_st_compare_options cli_compare_options(const cli_args *args)
+{
+    lmc_st_compare_options options = LMC_INIT(lmc_st_compare_options);
+    options.common = cli_common(args);
+    options.base = args->base;
+    options.base_dirs = args->base_dirs;
+    options.base_dir_count = args->base_dir_count;
+    return options;
 }
 
 /* ---- what --base names ---- */
@@ -77,14 +74,11 @@ lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, 
     const char *const opened = inner ? inner : path;
     lmc_st_open_options options = LMC_INIT(lmc_st_open_options);
     options.raw = (args->seen & CLI_OPT_RAW) != 0;
-    lmc_status status = lmc_st_open(opened, &options, file, diag);
+    options.base = args->base;
+    options.base_dirs = args->base_dirs;
+    options.base_dir_count = args->base_dir_count;
+    const lmc_status status = lmc_st_open(opened, &options, file, diag);
     free(inner);
-    if (status == LMC_OK)
-        status = lmc_st_set_base(*file, args->base, args->base_dirs, args->base_dir_count, diag);
-    if (status != LMC_OK) {
-        lmc_st_close(*file);
-        *file = NULL;
-    }
     return status;
 }
 
@@ -160,7 +154,7 @@ int cli_base_allows_removal(const cli_args *args, const char *archive_path, cons
 {
     removal_check check = {in_path, NULL, CLI_OK};
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    lmc_st_options options;
+    const lmc_st_compare_options options = cli_compare_options(args);
     lmc_st_file *file = NULL;
     lmc_status status = LMC_OK;
     if (!args->base)
@@ -168,7 +162,6 @@ int cli_base_allows_removal(const cli_args *args, const char *archive_path, cons
     check.true_in = realpath(in_path, NULL);
     if (!check.true_in)
         return cli_fail_os(in_path, errno, "cannot find");
-    cli_set_options(args, &options);
     if (lmc_is_directory(archive_path))
         status = lmc_st_visit_archives(archive_path, &options, check_archive, &check, &diag);
     else if ((status = cli_open(args, archive_path, &file, &diag)) == LMC_OK)

@@ -7,8 +7,9 @@
 
 #include "tool/cli.h"
 
-/* The options of the calls on whole files. */
-void cli_set_options(const cli_args *args, lmc_st_options *options);
+/* Options of library calls. Those that report something are in files.h. */
+lmc_st_common cli_common(const cli_args *args);
+lmc_st_compare_options cli_compare_options(const cli_args *args);
 
 /* Looks at what --base names: a directory if `in_path` is one, else a regular file that can be opened. Returns the exit
  * status, after a message if it is not CLI_OK; CLI_OK without --base. */

@@ -18,7 +18,7 @@ typedef struct cli_progress {
 /* `path` names the file that is being worked on. */
 void cli_progress_start(cli_progress *progress, const cli_args *args, const char *path);
 
-/* lmc_st_options.progress; user is the cli_progress. Draws at most ten times a second. */
+/* lmc_st_common.progress; user is the cli_progress. Draws at most ten times a second. */
 void cli_progress_update(void *user, uint64_t done_nbytes, uint64_t total_nbytes);
 
 /* Clears the bar. Must be called before anything else is printed. */

@@ -62,9 +62,8 @@ static int write_model(const char *path, uint64_t nbytes, uint64_t count, const 
 {
     lmc_st_writer *writer = NULL;
     lmc_st_diag diag = {.struct_size = sizeof diag, .text = "out of memory"};
-    lmc_st_options options;
+    lmc_st_output_options options = LMC_INIT(lmc_st_output_options);
     tensor_source *const sources = calloc(count, sizeof *sources);
-    lmc_st_options_init(&options);
     options.force = 1;
     options.no_fsync = 1;
     lmc_status status = sources ? lmc_st_writer_create(NULL, &writer) : LMC_ERR_NOMEM;

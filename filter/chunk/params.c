@@ -33,7 +33,7 @@ typedef enum h5_fault {
 /* The least number of values that the filter sets: rows ask for one more. */
 static size_t least_count(unsigned level)
 {
-    return (level & LMC_H5_LEVEL_ROWS) != 0 ? LMC_H5_VALUE_ROWS + 1 : LMC_H5_VALUE_COUNT;
+    return (level & LMC_H5_LEVEL_ROWS) != 0 ? LMC_H5_VALUE_ROWS + 1 : LMC_H5_VALUE_COUNT_MIN;
 }
 
 /* Takes what users give; a fault leaves the defaults. */
@@ -50,14 +50,15 @@ static h5_fault read_user_values(const unsigned *values, size_t value_count, h5_
     const unsigned level = value[LMC_H5_VALUE_LEVEL] & ~(unsigned)LMC_H5_LEVEL_ROWS;
     if (level > LMC_LEVEL_MAX)
         return FAULT_LEVEL;
-    if (value[LMC_H5_VALUE_ELEMENT] != 0 && !is_element_size(value[LMC_H5_VALUE_ELEMENT]))
+    if (value[LMC_H5_VALUE_USER_ELEMENT_NBYTES] != 0 &&
+        !is_element_size(value[LMC_H5_VALUE_USER_ELEMENT_NBYTES]))
         return FAULT_ELEMENT;
     const unsigned kib = value[LMC_H5_VALUE_BLOCK_KIB];
     if (kib != 0 && (kib < LMC_H5_BLOCK_KIB_MIN || kib > LMC_H5_BLOCK_KIB_MAX || (kib & (kib - 1)) != 0))
         return FAULT_BLOCK;
     params->level = (lmc_level)level;
     params->wants_rows = value[LMC_H5_VALUE_LEVEL] != level;
-    params->override_nbytes = value[LMC_H5_VALUE_ELEMENT];
+    params->override_nbytes = value[LMC_H5_VALUE_USER_ELEMENT_NBYTES];
     params->block_nbytes = kib * 1024;
     return FAULT_NONE;
 }
@@ -113,7 +114,7 @@ static h5_fault read_values(const unsigned *values, size_t value_count, h5_param
     if (value_count < least_count(values[LMC_H5_VALUE_LEVEL]))
         return FAULT_TOO_FEW;
     memcpy(value, values, value_count * sizeof *values);
-    const unsigned element_nbytes = value[LMC_H5_VALUE_ELEMENT_NBYTES];
+    const unsigned element_nbytes = value[LMC_H5_VALUE_FILTER_ELEMENT_NBYTES];
     const unsigned type = value[LMC_H5_VALUE_TYPE];
     const uint64_t chunk_nbytes =
         (uint64_t)value[LMC_H5_VALUE_CHUNK_HIGH] << 32 | value[LMC_H5_VALUE_CHUNK_LOW];
@@ -153,7 +154,7 @@ static lmc_status fault_status(h5_fault fault, const unsigned *values, size_t va
     case FAULT_ELEMENT:
         return h5_fail(LMC_ERR_ARG,
                        "lmc: value [1], the bytes of an element, is %u: must be 0 (auto), 1, 2, 4 or 8",
-                       values[LMC_H5_VALUE_ELEMENT]);
+                       values[LMC_H5_VALUE_USER_ELEMENT_NBYTES]);
     case FAULT_BLOCK:
         return h5_fail(
             LMC_ERR_ARG,
@@ -174,7 +175,7 @@ static lmc_status fault_status(h5_fault fault, const unsigned *values, size_t va
     case FAULT_TYPE: break;
     }
     return h5_fail(LMC_ERR_ARG, "lmc: values [4] and [5], %u and 0x%x, are not what the filter sets",
-                   values[LMC_H5_VALUE_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE]);
+                   values[LMC_H5_VALUE_FILTER_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE]);
 }
 
 lmc_status h5_params_read_user(const unsigned *values, size_t value_count, h5_params *params)
@@ -299,15 +300,15 @@ void h5_params_set_row_nbytes(h5_params *params, uint64_t type_nbytes, const uin
 size_t h5_params_write(const h5_params *params, unsigned *values)
 {
     values[LMC_H5_VALUE_LEVEL] = (unsigned)params->level + (params->wants_rows ? LMC_H5_LEVEL_ROWS : 0);
-    values[LMC_H5_VALUE_ELEMENT] = params->override_nbytes;
+    values[LMC_H5_VALUE_USER_ELEMENT_NBYTES] = params->override_nbytes;
     values[LMC_H5_VALUE_BLOCK_KIB] = params->block_nbytes / 1024;
     values[LMC_H5_VALUE_MAGIC] = LMC_H5_MAGIC;
-    values[LMC_H5_VALUE_ELEMENT_NBYTES] = params->element_nbytes;
+    values[LMC_H5_VALUE_FILTER_ELEMENT_NBYTES] = params->element_nbytes;
     values[LMC_H5_VALUE_TYPE] = params->type;
     values[LMC_H5_VALUE_CHUNK_LOW] = (unsigned)(params->chunk_nbytes & 0xffffffffu);
     values[LMC_H5_VALUE_CHUNK_HIGH] = (unsigned)(params->chunk_nbytes >> 32);
     if (!params->wants_rows && params->row_nbytes == 0)
-        return LMC_H5_VALUE_COUNT;
+        return LMC_H5_VALUE_COUNT_MIN;
     values[LMC_H5_VALUE_ROWS] = params->row_count;
     if (params->row_nbytes == 0)
         return LMC_H5_VALUE_ROWS + 1;

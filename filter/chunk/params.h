@@ -84,7 +84,7 @@ void h5_params_set_rows(h5_params *params, uint64_t row_count);
 void h5_params_set_row_nbytes(h5_params *params, uint64_t type_nbytes, const uint64_t *dimensions,
                               unsigned rank);
 
-/* Writes the values of complete parameters and returns how many there are: LMC_H5_VALUE_COUNT to
+/* Writes the values of complete parameters and returns how many there are: LMC_H5_VALUE_COUNT_MIN to
  * LMC_H5_VALUE_COUNT_MAX, without values at the end that say nothing. */
 size_t h5_params_write(const h5_params *params, unsigned *values);
 

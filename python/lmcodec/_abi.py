@@ -124,7 +124,10 @@ class StOpenOptions(Sized):
         ("raw", c_int),
         ("read", READ),
         ("read_user", c_void_p),
-        ("file_nbytes", c_uint64),
+        ("read_nbytes", c_uint64),
+        ("base", c_char_p),
+        ("base_dirs", POINTER(c_char_p)),
+        ("base_dir_count", c_size_t),
     ]
 
 
@@ -132,47 +135,70 @@ class StBase(Sized):
     _fields_ = [
         ("struct_size", c_size_t),
         ("name", c_char_p),
-        ("file_nbytes", c_uint64),
+        ("original_nbytes", c_uint64),
         ("header_hash", c_uint64),
         ("content_hash", c_uint64),
         ("tensor_count", c_uint64),
     ]
 
 
-DAMAGE = ctypes.CFUNCTYPE(None, c_void_p, POINTER(StDiag))
+FAULT = ctypes.CFUNCTYPE(None, c_void_p, POINTER(StDiag))
 
 
-class StOptions(Sized):
+class StCommon(ctypes.Structure):
+    """What the options of every long call have."""
+
     _fields_ = [
-        ("struct_size", c_size_t),
-        ("level", c_int),
         ("thread_count", c_uint),
-        ("force", c_int),
-        ("no_fsync", c_int),
         ("progress", PROGRESS),
         ("user", c_void_p),
         ("cancel", POINTER(c_int)),
         ("allocator", POINTER(Allocator)),
-        ("in_fd", c_int),
-        ("out_fd", c_int),
-        ("salvage", c_int),
-        ("sha256", c_int),
-        ("damage", DAMAGE),
-        ("file_done", FILE_DONE),
-        ("base", c_char_p),
-        ("base_dirs", POINTER(c_char_p)),
-        ("base_dir_count", c_size_t),
-        ("raw", c_int),
-        ("excludes", POINTER(c_char_p)),
-        ("exclude_count", c_size_t),
-        ("warning", DAMAGE),
     ]
+
+
+_START: list[Any] = [("struct_size", c_size_t), ("common", StCommon)]
+_IN: list[Any] = [("has_in_fd", c_int), ("in_fd", c_int)]
+_OUT: list[Any] = [("has_out_fd", c_int), ("out_fd", c_int)]
+_BASES: list[Any] = [("base", c_char_p), ("base_dirs", POINTER(c_char_p)), ("base_dir_count", c_size_t)]
+_FORCE: list[Any] = [("force", c_int), ("no_fsync", c_int)]
+_EXCLUDES: list[Any] = [("excludes", POINTER(c_char_p)), ("exclude_count", c_size_t)]
+
+
+class StOptions(Sized):
+    _fields_ = _START
+
+
+class StConvertOptions(Sized):
+    _fields_ = [*_START, ("level", c_int), *_FORCE, *_IN, *_OUT, *_BASES, ("raw", c_int), *_EXCLUDES,
+                ("file_done", FILE_DONE), ("warning", FAULT)]
+
+
+class StRestoreOptions(Sized):
+    _fields_ = [*_START, *_FORCE, *_IN, *_OUT, *_BASES, ("salvage", c_int), ("damage", FAULT),
+                ("file_done", FILE_DONE)]
+
+
+class StVerifyOptions(Sized):
+    _fields_ = [*_START, *_IN, *_BASES, ("sha256", c_int), ("damage", FAULT), ("file_done", FILE_DONE)]
+
+
+class StCompareOptions(Sized):
+    _fields_ = [*_START, *_BASES]
+
+
+class StWriteOptions(Sized):
+    _fields_ = [*_START, ("level", c_int), *_FORCE, *_OUT, *_BASES]
+
+
+class StOutputOptions(Sized):
+    _fields_ = [*_START, *_FORCE, *_OUT]
 
 
 class StResult(Sized):
     _fields_ = [
         ("struct_size", c_size_t),
-        ("file_nbytes", c_uint64),
+        ("original_nbytes", c_uint64),
         ("stored_nbytes", c_uint64),
         ("tensor_count", c_uint64),
         ("is_archive", c_int),
@@ -193,7 +219,7 @@ class RunStep(Sized):
         ("base", c_uint64),
         ("chain", c_uint64),
         ("file_count", c_uint64),
-        ("file_nbytes", c_uint64),
+        ("original_nbytes", c_uint64),
         ("stored_nbytes", c_uint64),
         ("time_s", c_int64),
     ]
@@ -202,15 +228,22 @@ class RunStep(Sized):
 STEP_DONE = ctypes.CFUNCTYPE(None, c_void_p, c_int, POINTER(RunStep))
 
 
-class RunOptions(Sized):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("has_step", c_int),
-        ("step", c_uint64),
-        ("key_every", c_uint),
-        ("dry_run", c_int),
-        ("step_done", STEP_DONE),
-    ]
+class RunAddOptions(Sized):
+    _fields_ = [*_START, ("has_step", c_int), ("step", c_uint64), ("key_every", c_uint), ("dry_run", c_int),
+                ("level", c_int), *_FORCE, *_EXCLUDES, ("step_done", STEP_DONE), ("file_done", FILE_DONE),
+                ("warning", FAULT)]
+
+
+class RunDropOptions(Sized):
+    _fields_ = [*_START, ("dry_run", c_int), ("no_fsync", c_int), ("step_done", STEP_DONE)]
+
+
+class RunRestoreOptions(Sized):
+    _fields_ = [*_START, *_FORCE, ("file_done", FILE_DONE)]
+
+
+class RunVerifyOptions(Sized):
+    _fields_ = [*_START, ("step_done", STEP_DONE), ("damage", FAULT), ("file_done", FILE_DONE)]
 
 
 # C name of each struct, for the test that compares them.
@@ -223,10 +256,20 @@ STRUCTS = {
     "lmc_st_tensor": StTensor,
     "lmc_st_open_options": StOpenOptions,
     "lmc_st_base": StBase,
+    "lmc_st_common": StCommon,
     "lmc_st_options": StOptions,
+    "lmc_st_convert_options": StConvertOptions,
+    "lmc_st_restore_options": StRestoreOptions,
+    "lmc_st_verify_options": StVerifyOptions,
+    "lmc_st_compare_options": StCompareOptions,
+    "lmc_st_write_options": StWriteOptions,
+    "lmc_st_output_options": StOutputOptions,
     "lmc_st_result": StResult,
     "lmc_run_step": RunStep,
-    "lmc_run_options": RunOptions,
+    "lmc_run_add_options": RunAddOptions,
+    "lmc_run_drop_options": RunDropOptions,
+    "lmc_run_restore_options": RunRestoreOptions,
+    "lmc_run_verify_options": RunVerifyOptions,
 }
 
 library = _library.load()
@@ -273,7 +316,7 @@ st_close = _call("lmc_st_close", None, c_void_p)
 st_container_of = _call("lmc_st_container_of", c_int, c_void_p)
 st_is_archive = _call("lmc_st_is_archive", c_int, c_void_p)
 st_stored_nbytes = _call("lmc_st_stored_nbytes", c_uint64, c_void_p)
-st_file_nbytes = _call("lmc_st_original_nbytes", c_uint64, c_void_p)
+st_original_nbytes = _call("lmc_st_original_nbytes", c_uint64, c_void_p)
 st_header = _call("lmc_st_header", c_void_p, c_void_p, POINTER(c_size_t))
 st_tensor_count = _call("lmc_st_tensor_count", c_uint64, c_void_p)
 st_tensor_info = _call("lmc_st_tensor_info", c_int, c_void_p, c_uint64, c_void_p)
@@ -289,9 +332,7 @@ st_read_many = _optional_call("lmc_st_read_many", c_int, c_void_p, c_void_p, c_v
 st_reader_create = _call("lmc_st_reader_create", c_int, c_void_p, c_uint64, c_void_p, _DIAG)
 st_reader_free = _call("lmc_st_reader_free", None, c_void_p)
 st_reader_read = _call("lmc_st_reader_read", c_int, c_void_p, c_uint64, c_size_t, c_void_p, _DIAG)
-st_set_base = _call("lmc_st_set_base", c_int, c_void_p, c_char_p, c_void_p, c_size_t, _DIAG)
 st_base_info = _call("lmc_st_base_info", c_int, c_void_p, c_void_p)
-st_options_init = _call("lmc_st_options_init_sized", None, c_void_p, c_size_t)
 st_convert = _call("lmc_st_convert", c_int, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
 st_restore = _call("lmc_st_restore", c_int, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
 st_verify = _call("lmc_st_verify", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
@@ -309,16 +350,14 @@ run_open = _call("lmc_run_open", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
 run_close = _call("lmc_run_close", None, c_void_p)
 run_step_count = _call("lmc_run_step_count", c_uint64, c_void_p)
 run_step_info = _call("lmc_run_step_info", c_int, c_void_p, c_uint64, c_void_p)
-run_find = _call("lmc_run_find", c_int, c_void_p, c_uint64, POINTER(c_uint64))
 run_key_every = _call("lmc_run_key_every", c_uint, c_void_p)
 run_event_name = _call("lmc_run_event_name", c_char_p, c_int)
-run_options_init = _call("lmc_run_options_init_sized", None, c_void_p, c_size_t)
-run_add = _call("lmc_run_add", c_int, c_char_p, c_char_p, c_void_p, c_void_p, c_void_p, _DIAG)
-run_drop = _call("lmc_run_drop", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)
-run_keep = _call("lmc_run_keep", c_int, c_char_p, c_uint64, c_uint64, c_void_p, c_void_p, _DIAG)
+run_add = _call("lmc_run_add", c_int, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
+run_drop = _call("lmc_run_drop", c_int, c_char_p, c_void_p, c_size_t, c_void_p, _DIAG)
+run_keep = _call("lmc_run_keep", c_int, c_char_p, c_uint64, c_uint64, c_void_p, _DIAG)
 run_repair = _call("lmc_run_repair", c_int, c_char_p, c_void_p, _DIAG)
 run_restore = _call("lmc_run_restore", c_int, c_char_p, c_uint64, c_char_p, c_void_p, c_void_p, _DIAG)
-run_verify = _call("lmc_run_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, _DIAG)
+run_verify = _call("lmc_run_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)
 run_compare = _call("lmc_run_compare", c_int, c_char_p, c_uint64, c_char_p, c_void_p, _DIAG)
 
 RUN_EVENT_COUNT = 5

@@ -85,7 +85,7 @@ static lmc_status parse_original(const lmc_st_file *file, st_table *table, st_he
     const int is_safetensors = table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS;
     const uint64_t skeleton_nbytes =
         is_safetensors ? 8 + (uint64_t)table->header_nbytes : table->layout.skeleton_nbytes;
-    if (table->file_nbytes < skeleton_nbytes)
+    if (table->original_nbytes < skeleton_nbytes)
         return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                        "the original file's stated size is smaller than %s",
                        is_safetensors ? "its header" : "what stands between its tensors");
@@ -94,7 +94,7 @@ static lmc_status parse_original(const lmc_st_file *file, st_table *table, st_he
     const st_header_text source = {.text = text,
                                    .nbytes = table->header_nbytes,
                                    .offset = 8,
-                                   .data_nbytes = table->file_nbytes - skeleton_nbytes,
+                                   .data_nbytes = table->original_nbytes - skeleton_nbytes,
                                    .has_views = !is_safetensors};
     const lmc_status status = st_file_parse_header(file, original, &source, diag);
     if (status == LMC_OK || status == LMC_ERR_NOMEM)
@@ -278,7 +278,7 @@ static lmc_status open_archive(lmc_st_file *file, lmc_st_diag *diag)
     const lmc_status status = read_archive(file, &table, &original, diag);
     if (status == LMC_OK) {
         file->container = table.layout.kind;
-        file->file_nbytes = table.file_nbytes;
+        file->original_nbytes = table.original_nbytes;
         file->hashes = table.hashes;
         table.hashes = NULL;
         st_header_free(&file->header);
@@ -318,10 +318,10 @@ static lmc_status read_contents(lmc_st_file *file, const st_open *how, lmc_st_di
         LMC_TRY(open_archive(file, diag));
     lmc_store64(file->header_length, file->header.text_nbytes);
     if (!file->is_archive)
-        file->file_nbytes = file->input.nbytes;
+        file->original_nbytes = file->input.nbytes;
     /* the skeleton of a plain file is what is no tensor; of an archive of a safetensors file, its header */
     if (!file->is_archive || file->container == LMC_ST_CONTAINER_SAFETENSORS)
-        file->skeleton.nbytes = file->file_nbytes - file->header.data_nbytes;
+        file->skeleton.nbytes = file->original_nbytes - file->header.data_nbytes;
     return LMC_OK;
 }
 

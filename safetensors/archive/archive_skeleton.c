@@ -201,12 +201,27 @@ static lmc_status read_gaps(const lmc_st_file *file, uint64_t offset, size_t nby
     return LMC_OK;
 }
 
-lmc_status st_read_skeleton(const lmc_st_file *file, uint64_t offset, size_t nbytes, void *dst,
-                            lmc_st_diag *diag)
+static lmc_status read_skeleton(const lmc_st_file *file, uint64_t offset, size_t nbytes, void *dst,
+                                lmc_st_diag *diag)
 {
     if (offset > file->skeleton.nbytes || nbytes > file->skeleton.nbytes - offset)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "the range leaves what stands between the tensors");
     return file->is_archive ? read_pieces(file, offset, nbytes, dst, diag)
                             : read_gaps(file, offset, nbytes, dst, diag);
+}
+
+uint64_t lmc_st_skeleton_nbytes(const lmc_st_file *file)
+{
+    return file->skeleton.nbytes;
+}
+
+lmc_status lmc_st_skeleton_read(const lmc_st_file *file, uint64_t offset, size_t nbytes, void *dst,
+                                lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, file->path, NULL, diag);
+    if (status == LMC_OK)
+        status = read_skeleton(file, offset, nbytes, dst, call.diag);
+    return st_call_end(&call, status);
 }

@@ -212,7 +212,7 @@ lmc_status st_frame_check_entries(const st_frame *frame, const lmc_block_entry *
 
 /* ---- the mode alone ---- */
 
-lmc_status st_frame_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
+static lmc_status read_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
 {
     unsigned char start[LMC_INFO_NBYTES];
     if (index >= file->header.tensor_count)
@@ -231,4 +231,47 @@ lmc_status st_frame_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *m
     if (status == LMC_OK)
         *mode = (lmc_st_mode)frame.info.mode;
     return st_file_blame(file, frame.index, status, diag);
+}
+
+lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
+{
+    st_call call;
+    st_listed listed;
+    *mode = LMC_ST_MODE_STORED;
+    lmc_status status = st_call_begin(&call, file->path, NULL, diag);
+    if (status == LMC_OK)
+        status = read_mode(file, st_file_find_listed(file, index, &listed) ? listed.tensor : index, mode,
+                           call.diag);
+    return st_call_end(&call, status);
+}
+
+static lmc_status read_block_nbytes(const lmc_st_file *file, uint64_t index, size_t *block_nbytes,
+                                    lmc_st_diag *diag)
+{
+    lmc_ctx *ctx = NULL;
+    st_frame frame;
+    st_listed listed;
+    if (!file->is_archive || !st_file_find_listed(file, index, &listed) || listed.view)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no content hash of this number");
+    if (st_file_tensor_nbytes(file, (size_t)index) == 0)
+        return LMC_OK;
+    if (lmc_ctx_create(&file->memory, &ctx) != LMC_OK)
+        return st_fail_nomem(diag);
+    const lmc_status status = st_frame_open(&frame, file, NULL, ctx, (size_t)index, diag);
+    *block_nbytes = status == LMC_OK ? frame.info.block_nbytes : 0;
+    st_frame_close(&frame);
+    lmc_ctx_free(ctx);
+    return status;
+}
+
+lmc_status lmc_st_content_hash(const lmc_st_file *file, uint64_t index, uint64_t *hash, size_t *block_nbytes,
+                               lmc_st_diag *diag)
+{
+    st_call call;
+    *block_nbytes = 0;
+    lmc_status status = st_call_begin(&call, file->path, NULL, diag);
+    if (status == LMC_OK)
+        status = read_block_nbytes(file, index, block_nbytes, call.diag);
+    *hash = status == LMC_OK ? file->hashes[index] : 0;
+    return st_call_end(&call, status);
 }

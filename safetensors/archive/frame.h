@@ -53,7 +53,4 @@ lmc_status st_frame_read(const st_frame *frame, lmc_ctx *ctx, const lmc_allocato
  * an index trustworthy. */
 lmc_status st_frame_check_entries(const st_frame *frame, const lmc_block_entry *entries, lmc_st_diag *diag);
 
-/* The mode of a tensor; lmc_st_tensor_mode() says what can fail. */
-lmc_status st_frame_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag);
-
 #endif

@@ -4,6 +4,7 @@
 #include "safetensors/archive/handle.h"
 
 #include "safetensors/archive/table.h"
+#include "safetensors/common/options.h"
 
 #include <string.h>
 
@@ -75,7 +76,7 @@ uint64_t lmc_st_stored_nbytes(const lmc_st_file *file)
 
 uint64_t lmc_st_original_nbytes(const lmc_st_file *file)
 {
-    return file->file_nbytes;
+    return file->original_nbytes;
 }
 
 const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes)
@@ -173,23 +174,14 @@ lmc_status st_file_describe_listed(const lmc_st_file *file, uint64_t index, lmc_
     return LMC_OK;
 }
 
-lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index, uint64_t *offset, uint64_t *nbytes)
+lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
 {
-    st_listed listed;
-    const int is_known = st_file_find_listed(file, index, &listed);
-    *offset = !is_known ? 0 : file->places[st_file_owner(file, listed.tensor)];
-    *nbytes = !is_known          ? 0
-              : file->is_archive ? st_file_frame_nbytes(file, listed.tensor)
-                                 : st_file_tensor_nbytes(file, listed.tensor);
-    return is_known ? LMC_OK : LMC_ERR_ARG;
-}
-
-lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index, uint64_t *offset)
-{
-    st_listed listed;
-    const int is_known = st_file_find_listed(file, index, &listed);
-    *offset = is_known ? st_file_origin(file, listed.tensor) : 0;
-    return is_known ? LMC_OK : LMC_ERR_ARG;
+    lmc_st_tensor found = LMC_INIT(lmc_st_tensor);
+    if (!lmc_struct_is_known(tensor, sizeof *tensor))
+        return LMC_ERR_ARG;
+    const lmc_status status = st_file_describe_listed(file, index, &found);
+    lmc_struct_copy(tensor, &found, lmc_struct_size(tensor));
+    return status;
 }
 
 int lmc_st_find_tensor_sized(const lmc_st_file *file, const char *name, size_t name_nbytes, uint64_t *index)
@@ -241,23 +233,39 @@ const char *lmc_st_mode_name(lmc_st_mode mode)
     return NULL;
 }
 
-size_t lmc_st_metadata_count(const lmc_st_file *file)
+uint64_t lmc_st_metadata_count(const lmc_st_file *file)
 {
     return file->header.metadata_count;
 }
 
-lmc_status lmc_st_metadata(const lmc_st_file *file, size_t index, const char **key, size_t *key_nbytes,
+lmc_status lmc_st_metadata(const lmc_st_file *file, uint64_t index, const char **key, size_t *key_nbytes,
                            const char **value, size_t *value_nbytes)
 {
     *key_nbytes = 0;
     *value_nbytes = 0;
     if (index >= file->header.metadata_count)
         return LMC_ERR_ARG;
-    const st_string found_key = st_header_metadata(&file->header, 2 * index);
-    const st_string found_value = st_header_metadata(&file->header, 2 * index + 1);
+    const st_string found_key = st_header_metadata(&file->header, 2 * (size_t)index);
+    const st_string found_value = st_header_metadata(&file->header, 2 * (size_t)index + 1);
     *key = found_key.bytes;
     *key_nbytes = found_key.nbytes;
     *value = found_value.bytes;
     *value_nbytes = found_value.nbytes;
     return LMC_OK;
+}
+
+uint32_t lmc_st_row_nbytes(const lmc_st_file *file, uint64_t index)
+{
+    st_listed listed;
+    const int is_stored = st_file_find_listed(file, index, &listed) && !listed.view;
+    return is_stored ? st_header_row_nbytes(&file->header, &file->header.tensors[listed.tensor]) : 0;
+}
+
+lmc_status lmc_st_check_unchanged(const lmc_st_file *file, lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, file->path, NULL, diag);
+    if (status == LMC_OK)
+        status = os_input_check_unchanged(&file->input, call.diag);
+    return st_call_end(&call, status);
 }

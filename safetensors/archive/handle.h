@@ -30,7 +30,7 @@ struct lmc_st_file {
     lmc_st_container container;
     st_header header;               /* its own, or one that was made for its tensors */
     unsigned char header_length[8]; /* that stands before a safetensors header */
-    uint64_t file_nbytes;
+    uint64_t original_nbytes;
     st_skeleton_place skeleton;
     uint64_t *origins; /* archives of other files than safetensors: where tensor i begins in it; else NULL */
     /* This file. */

@@ -75,13 +75,13 @@ lmc_status st_unpack(const void *packed, size_t packed_nbytes, void *dst, size_t
 /* ---- writing ---- */
 
 lmc_status st_layout_pack(st_layout *layout, const lmc_allocator *memory, const st_header *header,
-                          const uint64_t *places, uint64_t file_nbytes)
+                          const uint64_t *places, uint64_t original_nbytes)
 {
     const size_t count = header->tensor_count;
     const size_t nbytes = (count + 1) * GAP_NBYTES;
     unsigned char *const gaps = st_allocate(memory, nbytes);
     layout->gaps = st_allocate(memory, st_pack_bound(nbytes));
-    layout->skeleton_nbytes = file_nbytes - header->data_nbytes;
+    layout->skeleton_nbytes = original_nbytes - header->data_nbytes;
     uint64_t before = 0; /* bytes of the skeleton */
     for (size_t i = 0; i <= count && gaps; i++) {
         const uint64_t up_to = i < count ? places[i] - header->tensors[i].begin : layout->skeleton_nbytes;

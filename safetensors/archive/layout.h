@@ -46,7 +46,7 @@ typedef struct st_layout {
 /* Fills in all but the hash for a file whose tensors begin at `places`. Errors: NOMEM. Free with st_layout_free() in
  * every case. */
 lmc_status st_layout_pack(st_layout *layout, const lmc_allocator *memory, const st_header *header,
-                          const uint64_t *places, uint64_t file_nbytes);
+                          const uint64_t *places, uint64_t original_nbytes);
 
 /* Where each tensor begins in the original file, from a layout that was read. Returns 0 if the sizes contradict each
  * other. */

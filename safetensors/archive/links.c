@@ -39,7 +39,7 @@ unsigned char *st_bases_write(const st_bases *bases, unsigned char *dst)
         return dst;
     lmc_store32(dst + AT_LINK_COUNT, (uint32_t)bases->link_count);
     lmc_store32(dst + AT_NAME_NBYTES, (uint32_t)name_nbytes);
-    lmc_store64(dst + AT_FILE_NBYTES, bases->file_nbytes);
+    lmc_store64(dst + AT_FILE_NBYTES, bases->original_nbytes);
     lmc_store64(dst + AT_HEADER_HASH, bases->header_hash);
     lmc_store64(dst + AT_CONTENT_HASH, bases->content_hash);
     dst += HEAD_NBYTES;
@@ -68,7 +68,7 @@ static lmc_status read_file(st_bases *bases, const unsigned char *src, uint64_t 
 {
     const size_t name_nbytes = lmc_load32(src + AT_NAME_NBYTES);
     const unsigned char *const name = src + HEAD_NBYTES;
-    bases->file_nbytes = lmc_load64(src + AT_FILE_NBYTES);
+    bases->original_nbytes = lmc_load64(src + AT_FILE_NBYTES);
     bases->header_hash = lmc_load64(src + AT_HEADER_HASH);
     bases->content_hash = lmc_load64(src + AT_CONTENT_HASH);
     for (size_t i = name_nbytes; i < st_padded(name_nbytes); i++) {
@@ -77,7 +77,7 @@ static lmc_status read_file(st_bases *bases, const unsigned char *src, uint64_t 
                            "the archive table: the bytes behind the base's name are not zero");
     }
     if (st_bases_file_count(bases) == 0) {
-        const int is_blank = name_nbytes == 0 && bases->file_nbytes == 0 && bases->header_hash == 0 &&
+        const int is_blank = name_nbytes == 0 && bases->original_nbytes == 0 && bases->header_hash == 0 &&
                              bases->content_hash == 0;
         return is_blank ? LMC_OK
                         : st_fail(diag, LMC_ERR_CORRUPT, offset,

@@ -19,7 +19,7 @@ typedef struct st_bases {
     size_t link_count;
     /* the base file; without a link of place LMC_ST_BASE_FILE: "", 0, 0, 0 */
     char name[LMC_ST_BASE_NAME_NBYTES_MAX + 1]; /* NUL-terminated */
-    uint64_t file_nbytes;
+    uint64_t original_nbytes;
     uint64_t header_hash;
     uint64_t content_hash;
 } st_bases;

@@ -76,7 +76,7 @@ static uint64_t whole_hash(const st_table *table, const unsigned char *hashes, c
 {
     unsigned char sizes[24];
     st_hasher hasher;
-    lmc_store64(sizes, table->file_nbytes);
+    lmc_store64(sizes, table->original_nbytes);
     lmc_store64(sizes + 8, table->header_nbytes);
     lmc_store64(sizes + 16, st_hash(table->header, table->header_nbytes));
     st_hasher_init(&hasher);
@@ -99,7 +99,7 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
     dst[AT_METHOD] = (unsigned char)method;
     lmc_store32(dst + AT_FEATURES, features);
     lmc_store32(dst + AT_TENSOR_COUNT, (uint32_t)table->tensor_count);
-    lmc_store64(dst + AT_FILE_NBYTES, table->file_nbytes);
+    lmc_store64(dst + AT_FILE_NBYTES, table->original_nbytes);
     lmc_store64(dst + AT_HEADER_NBYTES, table->header_nbytes);
     lmc_store64(dst + AT_STORED_NBYTES, stored_header_nbytes);
     memcpy(dst + ST_TABLE_HEAD_NBYTES, stored_header, stored_header_nbytes);
@@ -279,7 +279,7 @@ lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const uns
                        "the archive needs a newer version: a reserved field is set");
     LMC_TRY(check_sizes(src, src_nbytes, offset, diag));
     table->tensor_count = lmc_load32(src + AT_TENSOR_COUNT);
-    table->file_nbytes = lmc_load64(src + AT_FILE_NBYTES);
+    table->original_nbytes = lmc_load64(src + AT_FILE_NBYTES);
     table->header_nbytes = (size_t)lmc_load64(src + AT_HEADER_NBYTES);
     LMC_TRY(unpack_header(table, src, offset, diag));
     const size_t hashes_at = ST_TABLE_HEAD_NBYTES + (size_t)lmc_load64(src + AT_STORED_NBYTES);

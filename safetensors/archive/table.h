@@ -35,8 +35,8 @@ typedef struct st_alias {
 } st_alias;
 
 typedef struct st_table {
-    uint64_t file_nbytes;  /* the original file */
-    unsigned char *header; /* its header JSON */
+    uint64_t original_nbytes; /* the original file */
+    unsigned char *header;    /* its header JSON */
     size_t header_nbytes;
     uint64_t archive_header_hash; /* XXH3-64 of the archive's own length and header */
     uint64_t *hashes;             /* content hash per tensor, in the order of their data */

@@ -4,6 +4,7 @@
 #include "safetensors/base/base_file.h"
 
 #include "common/text.h"
+#include "safetensors/common/options.h"
 
 #include <string.h>
 
@@ -66,16 +67,20 @@ void lmc_st_close(lmc_st_file *file)
 
 /* ---- the base ---- */
 
-int st_base_info(const lmc_st_file *file, lmc_st_base *base)
+lmc_status lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base)
 {
-    if (!file->base)
-        return 0;
-    base->name = file->bases.name;
-    base->file_nbytes = file->bases.file_nbytes;
-    base->header_hash = file->bases.header_hash;
-    base->content_hash = file->bases.content_hash;
-    base->tensor_count = st_bases_file_count(&file->bases);
-    return 1;
+    lmc_st_base found = LMC_INIT(lmc_st_base);
+    if (!lmc_struct_is_known(base, sizeof *base))
+        return LMC_ERR_ARG;
+    if (file->base) {
+        found.name = file->bases.name;
+        found.original_nbytes = file->bases.original_nbytes;
+        found.header_hash = file->bases.header_hash;
+        found.content_hash = file->bases.content_hash;
+        found.tensor_count = st_bases_file_count(&file->bases);
+    }
+    lmc_struct_copy(base, &found, lmc_struct_size(base));
+    return LMC_OK;
 }
 
 lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *const *base_dirs,
@@ -83,8 +88,6 @@ lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *con
 {
     if (!file->base)
         return LMC_OK; /* nothing will be looked for */
-    if (file->base->file)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already");
     file->base->has_failed = 0;
     forget_places(file);
     st_base_slot *const slot = file->base;
@@ -121,7 +124,7 @@ static lmc_status check_chain(const lmc_st_file *file, const lmc_st_file *base, 
     return LMC_OK;
 }
 
-lmc_status st_file_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag)
+static lmc_status use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag)
 {
     st_base_slot *const slot = file->base;
     lmc_status status = LMC_OK;
@@ -132,7 +135,7 @@ lmc_status st_file_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *d
         status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already");
     else if (base->dependent)
         status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the base serves another file");
-    else if (base->file_nbytes != file->bases.file_nbytes ||
+    else if (base->original_nbytes != file->bases.original_nbytes ||
              st_file_identity(base) != file->bases.header_hash)
         status = st_file_fail_base(file, base, diag);
     else
@@ -145,6 +148,15 @@ lmc_status st_file_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *d
     }
     pthread_mutex_unlock(&slot->lock);
     return status;
+}
+
+lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, file->path, NULL, diag);
+    if (status == LMC_OK)
+        status = use_base(file, base, call.diag);
+    return st_call_end(&call, status);
 }
 
 lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag)
@@ -170,13 +182,19 @@ lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, 
     return status;
 }
 
-void st_file_retry_base(const lmc_st_file *file)
+lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag)
 {
-    if (!file->base)
-        return;
-    pthread_mutex_lock(&file->base->lock);
-    file->base->has_failed = 0; /* it may have come since */
-    pthread_mutex_unlock(&file->base->lock);
+    st_call call;
+    *base = NULL;
+    lmc_status status = st_call_begin(&call, file->path, NULL, diag);
+    if (file->base) { /* what an earlier search did not find may have come since */
+        pthread_mutex_lock(&file->base->lock);
+        file->base->has_failed = 0;
+        pthread_mutex_unlock(&file->base->lock);
+    }
+    if (status == LMC_OK)
+        status = st_file_open_base(file, base, call.diag);
+    return st_call_end(&call, status);
 }
 
 lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, lmc_st_diag *diag)

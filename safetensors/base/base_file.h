@@ -28,21 +28,12 @@ struct st_base_slot {
 lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_st_file **file,
                              lmc_st_diag *diag);
 
-/* The places of lmc_st_set_base(). Errors: NOMEM, ARG (the base is open already). */
+/* Where the base is looked for, instead of what was said before; none is open yet. Error: NOMEM. */
 lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *const *base_dirs,
                             size_t base_dir_count, lmc_st_diag *diag);
 
-/* lmc_st_use_base(). */
-lmc_status st_file_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag);
-
-/* What the archive records of its base; returns 0 if it has none. */
-int st_base_info(const lmc_st_file *file, lmc_st_base *base);
-
 /* lmc_st_open_base(), but a search that has failed is not repeated. `diag` stays as it is after a success. */
 lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag);
-
-/* The next st_file_open_base() looks for the base again. */
-void st_file_retry_base(const lmc_st_file *file);
 
 /* Closes the base of `file`, which has a slot, and forgets that there was a search. */
 void st_file_forget_base(const lmc_st_file *file);

@@ -151,7 +151,7 @@ static int read_step_member(reader *reader, st_span key, entry *entry)
     if (st_json_string_is(json->text, key, "files"))
         return st_json_u64(json, &step->file_count);
     if (st_json_string_is(json->text, key, "nbytes"))
-        return st_json_u64(json, &step->file_nbytes);
+        return st_json_u64(json, &step->original_nbytes);
     if (st_json_string_is(json->text, key, "stored_nbytes"))
         return st_json_u64(json, &step->stored_nbytes);
     if (st_json_string_is(json->text, key, "base"))

@@ -209,7 +209,7 @@ static lmc_status try_path(search *search, const char *path, int is_named)
     st_base_fit fit = ST_BASE_DIFFERS;
     lmc_status status = st_file_open_with(&how, slot->search, &candidate, &cause);
     const char *fault = status == LMC_OK ? NULL : cause.text;
-    if (status == LMC_OK && (candidate->file_nbytes != file->bases.file_nbytes ||
+    if (status == LMC_OK && (candidate->original_nbytes != file->bases.original_nbytes ||
                              st_file_identity(candidate) != file->bases.header_hash))
         fault = "is another file";
     for (const lmc_st_file *other = file; other && status == LMC_OK; other = other->dependent)
@@ -381,7 +381,20 @@ lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *dia
     return st_file_open_with(how, search_base, file, diag);
 }
 
-lmc_status st_file_open_input(const char *path, const lmc_st_options *options, lmc_st_file **file,
+static lmc_status open_with_bases(const st_open *how, const char *base, const char *const *base_dirs,
+                                  size_t base_dir_count, lmc_st_file **file, lmc_st_diag *diag)
+{
+    lmc_status status = st_file_open(how, file, diag);
+    if (status == LMC_OK)
+        status = st_file_set_base(*file, base, base_dirs, base_dir_count, diag);
+    if (status != LMC_OK) {
+        lmc_st_close(*file);
+        *file = NULL;
+    }
+    return status;
+}
+
+lmc_status st_file_open_input(const char *path, const st_options *options, lmc_st_file **file,
                               lmc_st_diag *diag)
 {
     const st_open how = {.path = path,
@@ -390,12 +403,26 @@ lmc_status st_file_open_input(const char *path, const lmc_st_options *options, l
                          .allocator = options->allocator,
                          .may_be_short = options->salvage,
                          .is_raw_allowed = options->raw};
-    lmc_status status = st_file_open(&how, file, diag);
+    return open_with_bases(&how, options->base, options->base_dirs, options->base_dir_count, file, diag);
+}
+
+lmc_status lmc_st_open(const char *path, const lmc_st_open_options *options, lmc_st_file **file,
+                       lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_st_open_options own = LMC_INIT(lmc_st_open_options);
+    *file = NULL;
+    lmc_status status = st_call_begin(&call, path, NULL, diag);
     if (status == LMC_OK)
-        status = st_file_set_base(*file, options->base, options->base_dirs, options->base_dir_count, diag);
-    if (status != LMC_OK) {
-        lmc_st_close(*file);
-        *file = NULL;
-    }
-    return status;
+        status = st_call_copy(&call, options, &own);
+    const st_open how = {.path = path,
+                         .fd = -1,
+                         .read = own.read,
+                         .user = own.read_user,
+                         .nbytes = own.read_nbytes,
+                         .allocator = own.allocator,
+                         .is_raw_allowed = own.raw != 0};
+    if (status == LMC_OK)
+        status = open_with_bases(&how, own.base, own.base_dirs, own.base_dir_count, file, call.diag);
+    return st_call_end(&call, status);
 }

@@ -14,7 +14,7 @@
 lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag);
 
 /* The same as an input of a call with these options. */
-lmc_status st_file_open_input(const char *path, const lmc_st_options *options, lmc_st_file **file,
+lmc_status st_file_open_input(const char *path, const st_options *options, lmc_st_file **file,
                               lmc_st_diag *diag);
 
 /* By rising preference. */

@@ -1,44 +1,23 @@
 /*
- * options.c - completes what a call on whole files was given, and gives back results and diagnostics.
+ * options.c - completes what a public call was given, and gives back results and diagnostics.
  */
 #include "safetensors/common/options.h"
 
 #include "safetensors/common/memory.h"
-#include "safetensors/common/st_common.h"
 
 #include <string.h>
 
-void lmc_st_options_init_sized(lmc_st_options *options, size_t struct_size)
+void st_options_init(st_options *options)
 {
-    const lmc_st_options defaults = {
-        .struct_size = struct_size, .level = LMC_LEVEL_DEFAULT, .in_fd = -1, .out_fd = -1};
-    memcpy(options, &defaults, sizeof defaults.struct_size);
-    if (lmc_struct_is_known(options, sizeof defaults))
-        lmc_struct_copy(options, &defaults, struct_size);
+    *options = (st_options){.allocator = &lmc_memory_default, .in_fd = -1, .out_fd = -1};
 }
 
-/* Copies the caller's options, or the defaults for NULL. Fields that a caller built against an older
- * header does not have keep their defaults. Error: ARG. */
-static lmc_status copy_options(lmc_st_options *options, const lmc_st_options *from, lmc_st_diag *diag)
+static lmc_status refuse(st_call *call, const char *text)
 {
-    lmc_st_options_init(options);
-    options->allocator = &lmc_memory_default;
-    if (!from)
-        return LMC_OK;
-    if (!lmc_struct_is_known(from, sizeof *options))
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                       "the options are not initialised, or of a newer version");
-    lmc_struct_copy(options, from, from->struct_size);
-    if (!options->allocator)
-        options->allocator = &lmc_memory_default;
-    if (options->thread_count > LMC_THREAD_COUNT_MAX || options->level < LMC_LEVEL_DEFAULT ||
-        options->level > LMC_LEVEL_MAX)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "an option is out of its range");
-    return LMC_OK;
+    return st_fail(call->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", text);
 }
 
-lmc_status st_call_begin(st_call *call, const char *path, const lmc_st_options *options,
-                         lmc_st_result *result, lmc_st_diag *diag)
+lmc_status st_call_begin(st_call *call, const char *path, lmc_st_result *result, lmc_st_diag *diag)
 {
     const int is_diag_known = !diag || lmc_struct_is_known(diag, sizeof *diag);
     const int is_result_known = !result || lmc_struct_is_known(result, sizeof *result);
@@ -48,11 +27,11 @@ lmc_status st_call_begin(st_call *call, const char *path, const lmc_st_options *
     call->result = &call->own_result;
     call->own_result = (lmc_st_result)LMC_INIT(lmc_st_result);
     st_diag_init(call->diag, path);
-    const lmc_status status = copy_options(&call->options, options, call->diag);
-    if (is_diag_known && is_result_known)
-        return status;
-    return st_fail(call->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                   "result or diagnostic are not initialised, or of a newer version");
+    st_options_init(&call->options);
+    call->has_allocator = 0;
+    return is_diag_known && is_result_known
+               ? LMC_OK
+               : refuse(call, "result or diagnostic are not initialised, or of a newer version");
 }
 
 /* Takes out what a failure has left that the call got over. The file stays. */
@@ -73,4 +52,153 @@ lmc_status st_call_end(st_call *call, lmc_status status)
     if (call->given_result)
         lmc_struct_copy(call->given_result, call->result, call->given_result->struct_size);
     return status;
+}
+
+/* ---- options ---- */
+
+lmc_status st_call_copy(st_call *call, const void *given, void *own)
+{
+    if (given && !lmc_struct_is_known(given, lmc_struct_size(own)))
+        return refuse(call, "the options are not initialised, or of a newer version");
+    if (given)
+        lmc_struct_copy(own, given, lmc_struct_size(given));
+    return LMC_OK;
+}
+
+lmc_status st_call_set_common(st_call *call, const lmc_st_common *common)
+{
+    st_options *const options = &call->options;
+    options->thread_count = common->thread_count;
+    options->progress = common->progress;
+    options->user = common->user;
+    options->cancel = common->cancel;
+    call->has_allocator = common->allocator != NULL;
+    if (call->has_allocator)
+        options->allocator = common->allocator;
+    return common->thread_count <= LMC_THREAD_COUNT_MAX ? LMC_OK
+                                                        : refuse(call, "thread_count is out of its range");
+}
+
+lmc_status st_call_set_level(st_call *call, lmc_level level)
+{
+    call->options.level = level;
+    return level >= LMC_LEVEL_DEFAULT && level <= LMC_LEVEL_MAX
+               ? LMC_OK
+               : refuse(call, "the level is out of its range");
+}
+
+/* fd is 0 if it was not set, and so is standard input: has_fd tells which. */
+static lmc_status set_fd(st_call *call, int has_fd, int fd, int *own_fd)
+{
+    if (has_fd ? fd < 0 : fd != 0)
+        return refuse(call, "a descriptor is set without has_in_fd or has_out_fd, or is negative");
+    *own_fd = has_fd ? fd : -1;
+    return LMC_OK;
+}
+
+static void set_base(st_call *call, const char *base, const char *const *dirs, size_t dir_count)
+{
+    call->options.base = base;
+    call->options.base_dirs = dirs;
+    call->options.base_dir_count = dir_count;
+}
+
+lmc_status st_call_begin_plain(st_call *call, const char *path, const lmc_st_options *given,
+                               lmc_st_diag *diag)
+{
+    lmc_st_options own = LMC_INIT(lmc_st_options);
+    LMC_TRY(st_call_begin(call, path, NULL, diag));
+    LMC_TRY(st_call_copy(call, given, &own));
+    return st_call_set_common(call, &own.common);
+}
+
+lmc_status st_call_begin_convert(st_call *call, const char *path, const lmc_st_convert_options *given,
+                                 lmc_st_result *result, lmc_st_diag *diag)
+{
+    lmc_st_convert_options own = LMC_INIT(lmc_st_convert_options);
+    LMC_TRY(st_call_begin(call, path, result, diag));
+    LMC_TRY(st_call_copy(call, given, &own));
+    LMC_TRY(st_call_set_common(call, &own.common));
+    LMC_TRY(st_call_set_level(call, own.level));
+    LMC_TRY(set_fd(call, own.has_in_fd, own.in_fd, &call->options.in_fd));
+    LMC_TRY(set_fd(call, own.has_out_fd, own.out_fd, &call->options.out_fd));
+    set_base(call, own.base, own.base_dirs, own.base_dir_count);
+    call->options.force = own.force;
+    call->options.no_fsync = own.no_fsync;
+    call->options.raw = own.raw;
+    call->options.excludes = own.excludes;
+    call->options.exclude_count = own.exclude_count;
+    call->options.file_done = own.file_done;
+    call->options.warning = own.warning;
+    return LMC_OK;
+}
+
+lmc_status st_call_begin_restore(st_call *call, const char *path, const lmc_st_restore_options *given,
+                                 lmc_st_result *result, lmc_st_diag *diag)
+{
+    lmc_st_restore_options own = LMC_INIT(lmc_st_restore_options);
+    LMC_TRY(st_call_begin(call, path, result, diag));
+    LMC_TRY(st_call_copy(call, given, &own));
+    LMC_TRY(st_call_set_common(call, &own.common));
+    LMC_TRY(set_fd(call, own.has_in_fd, own.in_fd, &call->options.in_fd));
+    LMC_TRY(set_fd(call, own.has_out_fd, own.out_fd, &call->options.out_fd));
+    set_base(call, own.base, own.base_dirs, own.base_dir_count);
+    call->options.force = own.force;
+    call->options.no_fsync = own.no_fsync;
+    call->options.salvage = own.salvage;
+    call->options.damage = own.damage;
+    call->options.file_done = own.file_done;
+    return LMC_OK;
+}
+
+lmc_status st_call_begin_verify(st_call *call, const char *path, const lmc_st_verify_options *given,
+                                lmc_st_result *result, lmc_st_diag *diag)
+{
+    lmc_st_verify_options own = LMC_INIT(lmc_st_verify_options);
+    LMC_TRY(st_call_begin(call, path, result, diag));
+    LMC_TRY(st_call_copy(call, given, &own));
+    LMC_TRY(st_call_set_common(call, &own.common));
+    LMC_TRY(set_fd(call, own.has_in_fd, own.in_fd, &call->options.in_fd));
+    set_base(call, own.base, own.base_dirs, own.base_dir_count);
+    call->options.sha256 = own.sha256;
+    call->options.damage = own.damage;
+    call->options.file_done = own.file_done;
+    return LMC_OK;
+}
+
+lmc_status st_call_begin_compare(st_call *call, const char *path, const lmc_st_compare_options *given,
+                                 lmc_st_diag *diag)
+{
+    lmc_st_compare_options own = LMC_INIT(lmc_st_compare_options);
+    LMC_TRY(st_call_begin(call, path, NULL, diag));
+    LMC_TRY(st_call_copy(call, given, &own));
+    set_base(call, own.base, own.base_dirs, own.base_dir_count);
+    return st_call_set_common(call, &own.common);
+}
+
+lmc_status st_call_begin_write(st_call *call, const char *path, const lmc_st_write_options *given,
+                               lmc_st_result *result, lmc_st_diag *diag)
+{
+    lmc_st_write_options own = LMC_INIT(lmc_st_write_options);
+    LMC_TRY(st_call_begin(call, path, result, diag));
+    LMC_TRY(st_call_copy(call, given, &own));
+    LMC_TRY(st_call_set_common(call, &own.common));
+    LMC_TRY(st_call_set_level(call, own.level));
+    LMC_TRY(set_fd(call, own.has_out_fd, own.out_fd, &call->options.out_fd));
+    set_base(call, own.base, own.base_dirs, own.base_dir_count);
+    call->options.force = own.force;
+    call->options.no_fsync = own.no_fsync;
+    return LMC_OK;
+}
+
+lmc_status st_call_begin_output(st_call *call, const char *path, const lmc_st_output_options *given,
+                                lmc_st_result *result, lmc_st_diag *diag)
+{
+    lmc_st_output_options own = LMC_INIT(lmc_st_output_options);
+    LMC_TRY(st_call_begin(call, path, result, diag));
+    LMC_TRY(st_call_copy(call, given, &own));
+    LMC_TRY(st_call_set_common(call, &own.common));
+    call->options.force = own.force;
+    call->options.no_fsync = own.no_fsync;
+    return set_fd(call, own.has_out_fd, own.out_fd, &call->options.out_fd);
 }

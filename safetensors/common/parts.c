@@ -5,7 +5,7 @@
 
 static void report_progress(const st_parts *parts, uint64_t nbytes_of_part)
 {
-    const lmc_st_options *const options = parts->options;
+    const st_options *const options = parts->options;
     if (options->progress)
         options->progress(options->user, parts->done_nbytes + nbytes_of_part, parts->total_nbytes);
 }
@@ -32,9 +32,9 @@ static void pass_file_done(void *user, const char *path, lmc_st_event event, uin
     parts->options->file_done(parts->options->user, path, event, in_nbytes, out_nbytes);
 }
 
-lmc_st_options st_parts_options(st_parts *parts)
+st_options st_parts_options(st_parts *parts)
 {
-    lmc_st_options inner = *parts->options;
+    st_options inner = *parts->options;
     inner.user = parts;
     inner.progress = !inner.progress ? NULL : pass_progress;
     inner.damage = !inner.damage ? NULL : pass_damage;

@@ -20,7 +20,7 @@
 
 typedef struct search {
     const st_source *source;
-    const lmc_st_options *options;
+    const st_options *options;
     st_candidate *candidates;
     size_t candidate_count;
     unsigned char *pieces; /* two of PIECE_NBYTES */
@@ -112,7 +112,7 @@ static int compare_aliases(const void *left, const void *right)
     return a->alias < b->alias ? -1 : a->alias > b->alias;
 }
 
-lmc_status st_aliases_find(st_aliases *aliases, const st_source *source, const lmc_st_options *options,
+lmc_status st_aliases_find(st_aliases *aliases, const st_source *source, const st_options *options,
                            lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;

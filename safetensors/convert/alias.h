@@ -16,7 +16,7 @@ typedef struct st_aliases {
 } st_aliases;
 
 /* Free with st_aliases_free() in every case. Errors: IO, NOMEM, CANCELLED, what the source's read returned. */
-lmc_status st_aliases_find(st_aliases *aliases, const st_source *source, const lmc_st_options *options,
+lmc_status st_aliases_find(st_aliases *aliases, const st_source *source, const st_options *options,
                            lmc_st_diag *diag);
 void st_aliases_free(st_aliases *aliases);
 

@@ -50,7 +50,7 @@ lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_di
         layout->kind = source->container;
         conversion->skeleton_name = st_archive_free_name(ST_ARCHIVE_SKELETON_NAME, header, memory);
         if (!conversion->skeleton_name ||
-            st_layout_pack(layout, memory, header, source->places, source->file_nbytes) != LMC_OK)
+            st_layout_pack(layout, memory, header, source->places, source->original_nbytes) != LMC_OK)
             return st_fail_nomem(diag);
         conversion->skeleton_nbytes = st_skeleton_bound(layout->skeleton_nbytes);
     }
@@ -90,7 +90,7 @@ static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases
     }
     if (file_count > 0) {
         memcpy(bases->name, conversion->base_name, sizeof bases->name);
-        bases->file_nbytes = base->file_nbytes;
+        bases->original_nbytes = base->original_nbytes;
         bases->header_hash = st_file_identity(base);
         bases->content_hash = st_hash(hashes, 8 * file_count);
     }
@@ -116,7 +116,7 @@ lmc_status st_convert_write_header_region(st_conversion *conversion, lmc_st_diag
     if (status == LMC_OK)
         status = st_archive_header_write(&parts, conversion->frame_nbytes, region, outer_nbytes, diag);
     if (status == LMC_OK) {
-        const st_table table = {.file_nbytes = source->file_nbytes,
+        const st_table table = {.original_nbytes = source->original_nbytes,
                                 .header = source->header->text,
                                 .header_nbytes = source->header->text_nbytes,
                                 .archive_header_hash = st_hash(region + 8, outer_nbytes - 8),
@@ -221,7 +221,7 @@ lmc_status st_convert_write_skeleton(st_conversion *conversion, lmc_st_diag *dia
         end = source->places[i] + st_source_tensor_nbytes(source, i);
     }
     if (status == LMC_OK)
-        status = add_gap(&writer, end, source->file_nbytes);
+        status = add_gap(&writer, end, source->original_nbytes);
     if (status == LMC_OK)
         status = write_piece(&writer);
     if (status == LMC_OK) {

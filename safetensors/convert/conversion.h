@@ -13,7 +13,7 @@
 
 typedef struct st_conversion {
     const st_source *source;
-    const lmc_st_options *options;
+    const st_options *options;
     os_output output;
     st_aliases aliases;
     lmc_st_file *base;  /* NULL: none */

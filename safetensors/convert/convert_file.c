@@ -183,7 +183,7 @@ static const st_engine_ops convert_ops = {.prepare = st_convert_prepare,
 static lmc_status write_archive(st_conversion *conversion, const os_place *out, lmc_st_diag *diag)
 {
     const st_source *const source = conversion->source;
-    const lmc_st_options *const options = conversion->options;
+    const st_options *const options = conversion->options;
     LMC_TRY(st_convert_open_base(conversion, out->path, diag));
     LMC_TRY(os_output_open(&conversion->output, options, out, source->input, 0, diag));
     lmc_status status = st_aliases_find(&conversion->aliases, source, options, diag);
@@ -206,13 +206,13 @@ static lmc_status write_archive(st_conversion *conversion, const os_place *out, 
     return os_output_close(&conversion->output, options, status, diag);
 }
 
-lmc_status st_convert_source(const st_source *source, const os_place *out, const lmc_st_options *options,
+lmc_status st_convert_source(const st_source *source, const os_place *out, const st_options *options,
                              lmc_st_result *result, lmc_st_diag *diag)
 {
     st_conversion conversion = {.source = source, .options = options};
     const lmc_status status = write_archive(&conversion, out, diag);
     if (status == LMC_OK) {
-        result->file_nbytes = source->file_nbytes;
+        result->original_nbytes = source->original_nbytes;
         result->stored_nbytes = conversion.end;
         result->tensor_count = source->header->tensor_count;
         result->container = source->container;
@@ -239,7 +239,7 @@ static lmc_status read_file(const st_source *source, size_t index, uint64_t offs
     return status == LMC_OK ? LMC_OK : st_file_blame(file, index, status, diag);
 }
 
-lmc_status st_convert_file(const char *in_path, const os_place *out, const lmc_st_options *options,
+lmc_status st_convert_file(const char *in_path, const os_place *out, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag)
 {
     lmc_st_file *file = NULL;
@@ -249,7 +249,7 @@ lmc_status st_convert_file(const char *in_path, const os_place *out, const lmc_s
     if (status == LMC_OK) {
         const st_source source = {.container = file->container,
                                   .header = &file->header,
-                                  .file_nbytes = file->file_nbytes,
+                                  .original_nbytes = file->original_nbytes,
                                   .input = &file->input,
                                   .places = file->places,
                                   .owner = file,

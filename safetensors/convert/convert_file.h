@@ -8,11 +8,11 @@
 #include "safetensors/convert/source.h"
 
 /* One file; lmc_st_convert() without directories. */
-lmc_status st_convert_file(const char *in_path, const os_place *out, const lmc_st_options *options,
+lmc_status st_convert_file(const char *in_path, const os_place *out, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag);
 
 /* Any source. */
-lmc_status st_convert_source(const st_source *source, const os_place *out, const lmc_st_options *options,
+lmc_status st_convert_source(const st_source *source, const os_place *out, const st_options *options,
                              lmc_st_result *result, lmc_st_diag *diag);
 
 #endif

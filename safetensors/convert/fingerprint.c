@@ -54,7 +54,7 @@ typedef struct sampler {
     const lmc_st_file *base;
     st_candidate *candidates;
     size_t count;
-    const lmc_st_options *options;
+    const st_options *options;
 } sampler;
 
 /* Part of the content of a tensor of the base. */
@@ -137,13 +137,13 @@ static lmc_status sample_group(void *user, st_worker *worker, st_slot *slot, con
 }
 
 lmc_status st_fingerprints_take(const st_sampling *sampling, const st_source *source, const lmc_st_file *base,
-                                st_candidate *candidates, size_t count, const lmc_st_options *options,
+                                st_candidate *candidates, size_t count, const st_options *options,
                                 lmc_st_diag *diag)
 {
     static const st_engine_ops ops = {.do_part = sample_group};
     const size_t group_count = (count + GROUP_COUNT - 1) / GROUP_COUNT;
     sampler sampler = {sampling, source, base, candidates, count, options};
-    lmc_st_options quiet = *options;
+    st_options quiet = *options;
     quiet.progress = NULL;
     return st_engine_run(&ops, &sampler, group_count, group_count * GROUP_NBYTES, &quiet, diag);
 }

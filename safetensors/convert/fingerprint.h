@@ -57,7 +57,7 @@ void st_candidates_sort(st_candidate *candidates, size_t count);
  * is of the base.
  * Errors: IO, NOMEM, CANCELLED, what the source's read returned, what reading the base gives. */
 lmc_status st_fingerprints_take(const st_sampling *sampling, const st_source *source, const lmc_st_file *base,
-                                st_candidate *candidates, size_t count, const lmc_st_options *options,
+                                st_candidate *candidates, size_t count, const st_options *options,
                                 lmc_st_diag *diag);
 
 #endif

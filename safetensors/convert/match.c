@@ -39,7 +39,7 @@ typedef struct search {
     const st_source *source;
     const st_aliases *aliases;
     const lmc_st_file *base;
-    const lmc_st_options *options;
+    const st_options *options;
     st_matches *matches;
     st_candidate *candidates; /* for the base of one of the wanted */
     size_t candidate_count;
@@ -391,7 +391,7 @@ static void match_places(search *search)
 }
 
 lmc_status st_matches_find(st_matches *matches, const st_source *source, const st_aliases *aliases,
-                           const lmc_st_file *base, const lmc_st_options *options, lmc_st_diag *diag)
+                           const lmc_st_file *base, const st_options *options, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
     const size_t count = source->header->tensor_count;

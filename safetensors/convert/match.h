@@ -30,7 +30,7 @@ typedef struct st_matches {
  * base: NULL, or an open file. Free with st_matches_free() in every case. Errors: IO, NOMEM, CANCELLED, what the
  * source's read returned, what reading the base gives. */
 lmc_status st_matches_find(st_matches *matches, const st_source *source, const st_aliases *aliases,
-                           const lmc_st_file *base, const lmc_st_options *options, lmc_st_diag *diag);
+                           const lmc_st_file *base, const st_options *options, lmc_st_diag *diag);
 void st_matches_free(st_matches *matches);
 
 #endif

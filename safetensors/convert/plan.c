@@ -55,7 +55,7 @@ static lmc_status check_base(st_conversion *conversion, const char *out_path, lm
 
 lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
 {
-    const lmc_st_options *const options = conversion->options;
+    const st_options *const options = conversion->options;
     if (!options->base)
         return LMC_OK;
     lmc_st_diag cause;

@@ -12,10 +12,10 @@ typedef struct st_source st_source;
 struct st_source {
     lmc_st_container container;
     const st_header *header;
-    uint64_t file_nbytes;   /* of the file that this is, or would be */
-    const os_input *input;  /* the open file; NULL for a writer */
-    const uint64_t *places; /* where tensor i begins in the file, rising; NULL for a writer */
-    const void *owner;      /* the lmc_st_file or the writer */
+    uint64_t original_nbytes; /* of the file that this is, or would be */
+    const os_input *input;    /* the open file; NULL for a writer */
+    const uint64_t *places;   /* where tensor i begins in the file, rising; NULL for a writer */
+    const void *owner;        /* the lmc_st_file or the writer */
     /* Reads content bytes [offset, offset + nbytes) of tensor `index`. On failure the diagnostic names the
      * tensor. */
     lmc_status (*read)(const st_source *source, size_t index, uint64_t offset, void *dst, size_t nbytes,

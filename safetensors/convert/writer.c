@@ -303,7 +303,7 @@ static lmc_status read_tensor(const st_source *source, size_t index, uint64_t of
 
 static lmc_status write_plain(const st_source *source, const os_output *output, const st_call *call)
 {
-    const lmc_st_options *const options = &call->options;
+    const st_options *const options = &call->options;
     const st_header *const header = source->header;
     unsigned char *const piece = st_allocate(options->allocator, PIECE_NBYTES);
     if (!piece)
@@ -327,14 +327,11 @@ static lmc_status write_plain(const st_source *source, const os_output *output, 
     return status;
 }
 
-static lmc_status write_as(int is_archive, const lmc_st_writer *writer, const char *out_path,
-                           const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+static lmc_status write_as(int is_archive, const lmc_st_writer *writer, const char *out_path, st_call *call)
 {
-    st_call call;
-    lmc_status status = st_call_begin(&call, out_path, options, result, diag);
-    if (status != LMC_OK)
-        return st_call_end(&call, status);
-    call.options.allocator = &writer->memory;
+    lmc_status status = LMC_OK;
+    if (!call->has_allocator)
+        call->options.allocator = &writer->memory;
     write_call write = {
         .order = st_allocate_array(&writer->memory, writer->tensor_count + 1, sizeof *write.order)};
     for (size_t i = 0; i < writer->tensor_count && write.order; i++)
@@ -342,38 +339,48 @@ static lmc_status write_as(int is_archive, const lmc_st_writer *writer, const ch
     if (write.order)
         qsort(write.order, writer->tensor_count, sizeof *write.order, compare_tensors);
     status =
-        write.order ? make_header(writer, write.order, &write.header, call.diag) : st_fail_nomem(call.diag);
+        write.order ? make_header(writer, write.order, &write.header, call->diag) : st_fail_nomem(call->diag);
     const st_source source = {.header = &write.header,
-                              .file_nbytes = 8 + write.header.text_nbytes + write.header.data_nbytes,
+                              .original_nbytes = 8 + write.header.text_nbytes + write.header.data_nbytes,
                               .owner = &write,
                               .read = read_tensor};
     const os_place out = os_place_of(out_path);
     if (status == LMC_OK && is_archive) {
-        status = st_convert_source(&source, &out, &call.options, call.result, call.diag);
+        status = st_convert_source(&source, &out, &call->options, call->result, call->diag);
     } else if (status == LMC_OK) {
         os_output output;
-        status = os_output_open(&output, &call.options, &out, NULL, 1, call.diag);
+        status = os_output_open(&output, &call->options, &out, NULL, 1, call->diag);
         if (status == LMC_OK)
-            status = os_output_close(&output, &call.options, write_plain(&source, &output, &call), call.diag);
+            status =
+                os_output_close(&output, &call->options, write_plain(&source, &output, call), call->diag);
         if (status == LMC_OK) {
-            call.result->file_nbytes = source.file_nbytes;
-            call.result->stored_nbytes = source.file_nbytes;
-            call.result->tensor_count = source.header->tensor_count;
+            call->result->original_nbytes = source.original_nbytes;
+            call->result->stored_nbytes = source.original_nbytes;
+            call->result->tensor_count = source.header->tensor_count;
         }
     }
     st_header_free(&write.header);
     st_release(&writer->memory, write.order);
-    return st_call_end(&call, status);
+    return status;
 }
 
 lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
-                               const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+                               const lmc_st_write_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
-    return write_as(1, writer, out_path, options, result, diag);
+    st_call call;
+    lmc_status status = st_call_begin_write(&call, out_path, options, result, diag);
+    if (status == LMC_OK)
+        status = write_as(1, writer, out_path, &call);
+    return st_call_end(&call, status);
 }
 
 lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer, const char *out_path,
-                                     const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+                                     const lmc_st_output_options *options, lmc_st_result *result,
+                                     lmc_st_diag *diag)
 {
-    return write_as(0, writer, out_path, options, result, diag);
+    st_call call;
+    lmc_status status = st_call_begin_output(&call, out_path, options, result, diag);
+    if (status == LMC_OK)
+        status = write_as(0, writer, out_path, &call);
+    return st_call_end(&call, status);
 }

@@ -35,7 +35,7 @@ typedef struct work_item {
 struct st_engine {
     const st_engine_ops *ops;
     void *user;
-    const lmc_st_options *options;
+    const st_options *options;
     const lmc_st_diag *blank; /* no fault, the input's name */
     size_t tensor_count;
     uint64_t total_nbytes;
@@ -350,7 +350,7 @@ static lmc_status run_threads(st_engine *engine, unsigned worker_count)
 }
 
 lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_count, uint64_t total_nbytes,
-                         const lmc_st_options *options, lmc_st_diag *diag)
+                         const st_options *options, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
     /* no more threads than the options allow, the work is worth and address space is there for */

@@ -10,7 +10,7 @@
 #define LMC_SAFETENSORS_ENGINE_ENGINE_H
 
 #include "safetensors/common/memory.h"
-#include "safetensors/common/st_common.h"
+#include "safetensors/common/options.h"
 #include "safetensors/os/file.h"
 
 /* ---- what a thread owns ---- */
@@ -110,7 +110,7 @@ typedef struct st_engine_ops {
 /* Does tensors 0 .. tensor_count-1 and returns when all threads have ended. total_nbytes is for the
  * progress callback alone. Errors: NOMEM, CANCELLED, what ops returned. */
 lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_count, uint64_t total_nbytes,
-                         const lmc_st_options *options, lmc_st_diag *diag);
+                         const st_options *options, lmc_st_diag *diag);
 
 /* Within end_batch(), or do_part() outside of batches: waits until every earlier part has let the next one go on.
  * Returns 0 if one of them failed: then the caller returns CANCELLED and nothing else. */

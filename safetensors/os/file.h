@@ -8,7 +8,7 @@
 
 #include "common/unforeseen.h"
 #include "safetensors/common/memory.h"
-#include "safetensors/common/st_common.h"
+#include "safetensors/common/options.h"
 
 /* One system call moves at most this much: some systems refuse or cut larger counts. */
 #define OS_IO_NBYTES_MAX ((size_t)1 << 30)
@@ -58,8 +58,8 @@ void os_close(int fd);
 lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag);
 
 /* *is_equal: the two have the same bytes. Errors: IO, NOMEM, CANCELLED. */
-lmc_status os_input_compare(const os_input *a, const os_input *b, const lmc_st_options *options,
-                            int *is_equal, lmc_st_diag *diag);
+lmc_status os_input_compare(const os_input *a, const os_input *b, const st_options *options, int *is_equal,
+                            lmc_st_diag *diag);
 
 /* The next bytes [*begin, *end) at `offset` or behind it that are not in a hole; both are the size of the input if
  * there are none. Where the system does not tell holes, and in what a function gives, all is data. */
@@ -118,7 +118,7 @@ typedef struct os_output {
  *     writes come in order and go there at once; else they are collected in a temporary file and copied at the end.
  *     Errors: IO; ARG if it is the input itself; the calls that follow: CANCELLED too.
  * A success ends with os_output_close(). What the options and the place point to must outlive the output. */
-lmc_status os_output_open(os_output *output, const lmc_st_options *options, const os_place *place,
+lmc_status os_output_open(os_output *output, const st_options *options, const os_place *place,
                           const os_input *input, int is_sequential, lmc_st_diag *diag);
 
 /* Asks for disk space for bytes [offset, offset + nbytes). A file system that cannot do so is no error.
@@ -130,13 +130,13 @@ lmc_status os_output_write(const os_output *output, uint64_t offset, const void 
                            lmc_st_diag *diag);
 
 /* Copies an input. Holes stay holes, except in a stream. Errors: IO, NOMEM, CANCELLED. */
-lmc_status os_output_copy(const os_output *output, const os_input *input, const lmc_st_options *options,
+lmc_status os_output_copy(const os_output *output, const os_input *input, const st_options *options,
                           lmc_st_diag *diag);
 
 /* Closes the output. If everything was `written`, the file gets its attributes and its name first. Without
  * options->force, a file that has appeared under the name meanwhile is kept (ARG). After a failure nothing is left.
  * Returns `written` if that is a fault, else what happened here. */
-lmc_status os_output_close(os_output *output, const lmc_st_options *options, lmc_status written,
+lmc_status os_output_close(os_output *output, const st_options *options, lmc_status written,
                            lmc_st_diag *diag);
 
 /* Sets permissions and time of an open file or directory; returns 0 or an errno. */

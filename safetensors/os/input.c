@@ -177,8 +177,8 @@ lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size
     return LMC_OK;
 }
 
-lmc_status os_input_compare(const os_input *a, const os_input *b, const lmc_st_options *options,
-                            int *is_equal, lmc_st_diag *diag)
+lmc_status os_input_compare(const os_input *a, const os_input *b, const st_options *options, int *is_equal,
+                            lmc_st_diag *diag)
 {
     unsigned char *const pieces = st_allocate(options->allocator, 2 * PIECE_NBYTES);
     lmc_status status = !pieces ? st_fail_nomem(diag) : LMC_OK;

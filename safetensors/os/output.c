@@ -118,7 +118,7 @@ static lmc_status create_temp(os_output *output, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-lmc_status os_output_open(os_output *output, const lmc_st_options *options, const os_place *place,
+lmc_status os_output_open(os_output *output, const st_options *options, const os_place *place,
                           const os_input *input, int is_sequential, lmc_st_diag *diag)
 {
     struct stat found;
@@ -221,7 +221,7 @@ lmc_status os_output_write(const os_output *output, uint64_t offset, const void 
     return st_fail_os(diag, os_errno, offset + done, "cannot write");
 }
 
-lmc_status os_output_copy(const os_output *output, const os_input *input, const lmc_st_options *options,
+lmc_status os_output_copy(const os_output *output, const os_input *input, const st_options *options,
                           lmc_st_diag *diag)
 {
     unsigned char *const piece = st_allocate(options->allocator, COPY_NBYTES);
@@ -333,7 +333,7 @@ static void sync_directory(const os_output *output)
 }
 
 /* Gives the file its attributes and its name. Returns 0, or an errno with *what that could not be done. */
-static int commit_file(os_output *output, const lmc_st_options *options, const char **what)
+static int commit_file(os_output *output, const st_options *options, const char **what)
 {
     const int is_named = output->temp_path != NULL;
     const int fd = output->fd;
@@ -363,7 +363,7 @@ static int commit_file(os_output *output, const lmc_st_options *options, const c
 }
 
 /* Copies what was collected to the stream. */
-static lmc_status commit_stream(const os_output *output, const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status commit_stream(const os_output *output, const st_options *options, lmc_st_diag *diag)
 {
     const off_t end = lseek(output->fd, 0, SEEK_END);
     os_input collected = {.fd = output->fd, .nbytes = (uint64_t)end};
@@ -373,7 +373,7 @@ static lmc_status commit_stream(const os_output *output, const lmc_st_options *o
                    : os_output_copy(&stream, &collected, options, diag);
 }
 
-lmc_status os_output_close(os_output *output, const lmc_st_options *options, lmc_status written,
+lmc_status os_output_close(os_output *output, const st_options *options, lmc_status written,
                            lmc_st_diag *diag)
 {
     lmc_status status = written;

@@ -408,16 +408,87 @@ lmc_status st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, 
     return file->is_archive ? status : st_file_blame(file, listed.tensor, status, diag);
 }
 
-lmc_status st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst, size_t dst_capacity,
-                   lmc_st_diag *diag)
+lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first_byte,
+                             size_t nbytes, void *dst, lmc_st_diag *diag)
 {
+    st_call call;
+    lmc_status status = st_call_begin(&call, file->path, NULL, diag);
+    if (status == LMC_OK)
+        status = st_read_range(file, ctx, index, first_byte, nbytes, dst, call.diag);
+    return st_call_end(&call, status);
+}
+
+lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst, size_t dst_capacity,
+                       lmc_st_diag *diag)
+{
+    st_call call;
     st_listed listed;
-    const int is_known = st_file_find_listed(file, index, &listed);
-    const uint64_t nbytes = is_known ? st_listed_nbytes(file, &listed) : 0;
-    if (nbytes > dst_capacity) {
-        st_diag_set_tensor(diag, listed.name.bytes, listed.name.nbytes);
-        return st_fail(diag, LMC_ERR_DST_SMALL, LMC_ST_NO_OFFSET,
-                       "the destination is smaller than the tensor");
+    const uint64_t nbytes = st_file_find_listed(file, index, &listed) ? st_listed_nbytes(file, &listed) : 0;
+    lmc_status status = st_call_begin(&call, file->path, NULL, diag);
+    if (status == LMC_OK && nbytes > dst_capacity) {
+        st_diag_set_tensor(call.diag, listed.name.bytes, listed.name.nbytes);
+        status = st_fail(call.diag, LMC_ERR_DST_SMALL, LMC_ST_NO_OFFSET,
+                         "the destination is smaller than the tensor");
+    } else if (status == LMC_OK) {
+        status = st_read_range(file, ctx, index, 0, (size_t)nbytes, dst, call.diag);
     }
-    return st_read_range(file, ctx, index, 0, (size_t)nbytes, dst, diag);
+    return st_call_end(&call, status);
+}
+
+/* ---- many times ---- */
+
+struct lmc_st_reader {
+    lmc_ctx *ctx;
+    st_view_reader reader;
+};
+
+static lmc_status open_reader(lmc_st_reader *reader, const lmc_st_file *file, uint64_t index,
+                              lmc_st_diag *diag)
+{
+    reader->reader.stored.frame.file = file;
+    if (index >= st_header_listed_count(&file->header))
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
+    if (file->is_archive && lmc_ctx_create(&file->memory, &reader->ctx) != LMC_OK)
+        return st_fail_nomem(diag);
+    return st_view_reader_open(&reader->reader, file, reader->ctx, (size_t)index, diag);
+}
+
+lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index, lmc_st_reader **reader,
+                                lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_st_reader *const created = st_allocate_zeroed(&file->memory, 1, sizeof *created);
+    lmc_status status = st_call_begin(&call, file->path, NULL, diag);
+    if (status == LMC_OK)
+        status = created ? open_reader(created, file, index, call.diag) : st_fail_nomem(call.diag);
+    if (status != LMC_OK && created) {
+        created->reader.stored.frame.file = file;
+        lmc_st_reader_free(created);
+    }
+    *reader = status == LMC_OK ? created : NULL;
+    return st_call_end(&call, status);
+}
+
+lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte, size_t nbytes, void *dst,
+                              lmc_st_diag *diag)
+{
+    st_call call;
+    const st_frame *const frame = &reader->reader.stored.frame;
+    const uint64_t content_nbytes = reader->reader.nbytes;
+    lmc_status status = st_call_begin(&call, frame->file->path, NULL, diag);
+    if (status == LMC_OK && (first_byte > content_nbytes || nbytes > content_nbytes - first_byte))
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the tensor");
+    if (status == LMC_OK && nbytes > 0)
+        status = st_view_reader_read(&reader->reader, first_byte, nbytes, dst, call.diag);
+    return st_call_end(&call, status);
+}
+
+void lmc_st_reader_free(lmc_st_reader *reader)
+{
+    if (!reader)
+        return;
+    const lmc_allocator memory = reader->reader.stored.frame.file->memory;
+    st_view_reader_close(&reader->reader);
+    lmc_ctx_free(reader->ctx);
+    st_release(&memory, reader);
 }

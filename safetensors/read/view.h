@@ -37,10 +37,8 @@ void st_view_extent(const st_view *view, uint64_t first_byte, uint64_t nbytes, u
 /* Makes big-endian numbers of a view little-endian, in place: whole ones. */
 void st_view_swap(const st_view *view, void *content, size_t nbytes);
 
-/* One range, one tensor; lmc_st_read_range() and lmc_st_read() say what can fail. ctx may be NULL. */
+/* One range, one tensor; lmc_st_read_range() says what can fail. ctx may be NULL. */
 lmc_status st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first_byte,
                          size_t nbytes, void *dst, lmc_st_diag *diag);
-lmc_status st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst, size_t dst_capacity,
-                   lmc_st_diag *diag);
 
 #endif

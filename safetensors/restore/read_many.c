@@ -1,14 +1,22 @@
 /*
- * read_many.c - tensors of an archive are restored to memory, those of a plain file are read.
+ * read_many.c - whole tensors, read to memory by several threads: those of an archive are restored, those of a plain
+ * file are read.
  */
-#include "safetensors/restore/read_many.h"
-
+#include "safetensors/common/memory.h"
+#include "safetensors/common/options.h"
 #include "safetensors/common/parts.h"
 #include "safetensors/engine/engine.h"
 #include "safetensors/read/view.h"
 #include "safetensors/restore/restore.h"
 
 #include <string.h>
+
+/* Tensor indices[i] is to go to dsts[i], which has room for it. */
+typedef struct wanted_tensors {
+    const uint64_t *indices;
+    void *const *dsts;
+    size_t count;
+} wanted_tensors;
 
 /* ---- plain files ---- */
 
@@ -50,7 +58,7 @@ static const st_engine_ops plain_ops = {.prepare = prepare_plain, .do_part = rea
 
 typedef struct view_read {
     const lmc_st_file *file;
-    const st_wanted_tensors *wanted;
+    const wanted_tensors *wanted;
     const size_t *numbers; /* those of `wanted` that are views */
 } view_read;
 
@@ -93,7 +101,7 @@ static int is_as_stored(const lmc_st_file *file, const st_listed *listed)
 }
 
 /* Sorts, and refuses what is not there. */
-static lmc_status sort_wanted(const lmc_st_file *file, const st_wanted_tensors *wanted, sorted *sorted,
+static lmc_status sort_wanted(const lmc_st_file *file, const wanted_tensors *wanted, sorted *sorted,
                               lmc_st_diag *diag)
 {
     for (size_t i = 0; i < wanted->count; i++) {
@@ -116,13 +124,13 @@ static lmc_status sort_wanted(const lmc_st_file *file, const st_wanted_tensors *
     return LMC_OK;
 }
 
-static lmc_status read_sorted(const lmc_st_file *file, const st_wanted_tensors *wanted, const sorted *sorted,
-                              const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status read_sorted(const lmc_st_file *file, const wanted_tensors *wanted, const sorted *sorted,
+                              const st_options *options, lmc_st_diag *diag)
 {
     plain_read plain = {file, sorted->dsts};
     view_read views = {file, wanted, sorted->numbers};
     st_parts parts = {.options = options, .total_nbytes = sorted->stored_nbytes + sorted->view_nbytes};
-    const lmc_st_options inner = st_parts_options(&parts);
+    const st_options inner = st_parts_options(&parts);
     const st_restoration restoration = {.source = file, .options = &inner, .dsts = sorted->dsts};
     st_parts_begin(&parts, sorted->stored_nbytes);
     LMC_TRY(file->is_archive ? st_restore_tensors(&restoration, diag)
@@ -143,8 +151,8 @@ static lmc_status read_sorted(const lmc_st_file *file, const st_wanted_tensors *
     return LMC_OK;
 }
 
-lmc_status st_read_many(const lmc_st_file *file, const st_wanted_tensors *wanted,
-                        const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status read_wanted(const lmc_st_file *file, const wanted_tensors *wanted,
+                              const st_options *options, lmc_st_diag *diag)
 {
     sorted sorted = {
         .dsts = st_allocate_zeroed(&file->memory, file->header.tensor_count + 1, sizeof *sorted.dsts),
@@ -156,4 +164,61 @@ lmc_status st_read_many(const lmc_st_file *file, const st_wanted_tensors *wanted
     st_release(&file->memory, sorted.dsts);
     st_release(&file->memory, sorted.numbers);
     return status;
+}
+
+lmc_status lmc_st_read_many(const lmc_st_file *file, const uint64_t *indices, void *const *dsts, size_t count,
+                            const lmc_st_options *options, lmc_st_diag *diag)
+{
+    st_call call;
+    const wanted_tensors wanted = {indices, dsts, count};
+    lmc_status status = st_call_begin_plain(&call, file->path, options, diag);
+    if (!call.has_allocator)
+        call.options.allocator = &file->memory;
+    if (status == LMC_OK)
+        status = read_wanted(file, &wanted, &call.options, call.diag);
+    return st_call_end(&call, status);
+}
+
+/* ---- one tensor of a closed file ---- */
+
+/* *content is to be released, also after a failure. */
+static lmc_status load(const lmc_st_file *file, const char *name, void **content, size_t *nbytes,
+                       const st_options *options, lmc_st_diag *diag)
+{
+    st_listed listed;
+    uint64_t index = 0;
+    if (!lmc_st_find_tensor(file, name, &index) || !st_file_find_listed(file, index, &listed)) {
+        st_diag_set_tensor(diag, name, strlen(name));
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this name");
+    }
+    const uint64_t content_nbytes = st_listed_nbytes(file, &listed);
+    *content = content_nbytes <= SIZE_MAX ? st_allocate(&file->memory, (size_t)content_nbytes) : NULL;
+    if (!*content)
+        return st_file_blame(file, listed.tensor, st_fail_nomem(diag), diag);
+    *nbytes = (size_t)content_nbytes;
+    const wanted_tensors wanted = {&index, content, 1};
+    return read_wanted(file, &wanted, options, diag);
+}
+
+lmc_status lmc_st_load_tensor(const char *path, const char *name, const lmc_st_open_options *options,
+                              void **content, size_t *nbytes, lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_st_file *file = NULL;
+    *content = NULL;
+    *nbytes = 0;
+    lmc_status status = st_call_begin(&call, path, NULL, diag);
+    if (status == LMC_OK)
+        status = lmc_st_open(path, options, &file, call.diag);
+    if (status == LMC_OK) {
+        call.options.allocator = &file->memory;
+        status = load(file, name, content, nbytes, &call.options, call.diag);
+        if (status != LMC_OK) {
+            st_release(&file->memory, *content);
+            *content = NULL;
+            *nbytes = 0;
+        }
+    }
+    lmc_st_close(file);
+    return st_call_end(&call, status);
 }

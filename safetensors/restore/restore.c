@@ -208,7 +208,7 @@ static void release_tensor(void *user, st_slot *slot)
 {
     const restore_work *const work = user;
     const st_restoration *const restoration = work->restoration;
-    const lmc_st_options *const options = restoration->options;
+    const st_options *const options = restoration->options;
     restore_item *const item = slot->item;
     slot->item = NULL;
     if (!item)

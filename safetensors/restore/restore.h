@@ -14,7 +14,7 @@
 
 typedef struct st_restoration {
     const lmc_st_file *source; /* an archive */
-    const lmc_st_options *options;
+    const st_options *options;
 
     /* what becomes of the content; each may be NULL */
     os_output *output;
@@ -37,13 +37,13 @@ lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *di
 
 /* restore/restore_file.c: one archive becomes its file, or with damage the part of it that is sound; lmc_st_restore()
  * without directories. Options are complete. */
-lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_st_options *options,
+lmc_status st_restore_file(const char *in_path, const os_place *out, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag);
 
 /* restore/verify.c: one file each. archive_fd: -1, or the open archive, which is then read instead of its path. */
-lmc_status st_verify_file(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+lmc_status st_verify_file(const char *in_path, const st_options *options, lmc_st_result *result,
                           lmc_st_diag *diag);
 lmc_status st_compare_files(const char *archive_path, int archive_fd, const char *plain_path,
-                            const lmc_st_options *options, lmc_st_diag *diag);
+                            const st_options *options, lmc_st_diag *diag);
 
 #endif

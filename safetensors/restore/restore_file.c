@@ -60,7 +60,7 @@ static uint64_t put_header(st_json_out *out, const st_header *header, const st_d
 
 /* The second pass. */
 static lmc_status write_sound_tensors(const st_restoration *restoration, const st_damage_log *log,
-                                      uint64_t *file_nbytes, lmc_st_diag *diag)
+                                      uint64_t *original_nbytes, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = restoration->options->allocator;
     const st_header *const header = &restoration->source->header;
@@ -74,7 +74,7 @@ static lmc_status write_sound_tensors(const st_restoration *restoration, const s
     lmc_status status = !text ? st_fail_nomem(diag) : LMC_OK;
     if (status == LMC_OK) {
         out = (st_json_out){.dst = text, .capacity = out.nbytes};
-        *file_nbytes = put_header(&out, header, log, places);
+        *original_nbytes = put_header(&out, header, log, places);
         status = st_header_write(sound.output, text, out.nbytes, diag);
     }
     sound.places = places;
@@ -87,8 +87,8 @@ static lmc_status write_sound_tensors(const st_restoration *restoration, const s
 }
 
 /* Damage between the tensors is reported, and counts as one. Errors: what is no damage. */
-static lmc_status look_at_skeleton(const lmc_st_file *source, const lmc_st_options *options,
-                                   st_damage_log *log, uint64_t *damaged_count, lmc_st_diag *diag)
+static lmc_status look_at_skeleton(const lmc_st_file *source, const st_options *options, st_damage_log *log,
+                                   uint64_t *damaged_count, lmc_st_diag *diag)
 {
     lmc_st_diag fault = *diag;
     const lmc_status status = st_skeleton_check(source, &fault);
@@ -106,12 +106,12 @@ static lmc_status look_at_skeleton(const lmc_st_file *source, const lmc_st_optio
     return LMC_OK;
 }
 
-static lmc_status salvage_tensors(const lmc_st_file *source, os_output *output, const lmc_st_options *options,
+static lmc_status salvage_tensors(const lmc_st_file *source, os_output *output, const st_options *options,
                                   lmc_st_result *result, lmc_st_diag *damage, lmc_st_diag *diag)
 {
     const st_header *const header = &source->header;
     st_parts passes = {.options = options, .total_nbytes = 2 * header->data_nbytes};
-    const lmc_st_options inner = st_parts_options(&passes);
+    const st_options inner = st_parts_options(&passes);
     st_damage_log log;
     LMC_TRY(st_damage_log_init(&log, options->allocator, header->tensor_count, diag));
     const st_restoration check = {.source = source, .options = &inner, .log = &log};
@@ -124,7 +124,7 @@ static lmc_status salvage_tensors(const lmc_st_file *source, os_output *output, 
         st_parts_end(&passes);
         st_parts_begin(&passes, header->data_nbytes);
         status = log.lost_count > 0 || !is_safetensors
-                     ? write_sound_tensors(&whole, &log, &result->file_nbytes, diag)
+                     ? write_sound_tensors(&whole, &log, &result->original_nbytes, diag)
                      : st_restore_tensors(&whole, diag);
     }
     if (status == LMC_OK && !is_safetensors)
@@ -143,13 +143,13 @@ static lmc_status salvage_tensors(const lmc_st_file *source, os_output *output, 
 
 /* The result stays as it is if there is no output. After a salvage with damage there is one, and the status is that of
  * the first damage. */
-static lmc_status restore_open_file(const lmc_st_file *source, const os_place *out,
-                                    const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+static lmc_status restore_open_file(const lmc_st_file *source, const os_place *out, const st_options *options,
+                                    lmc_st_result *result, lmc_st_diag *diag)
 {
     os_output output;
     lmc_st_diag damage;
     lmc_st_result found = *result;
-    found.file_nbytes = source->file_nbytes;
+    found.original_nbytes = source->original_nbytes;
     found.stored_nbytes = source->input.nbytes;
     found.tensor_count = source->header.tensor_count;
     found.is_archive = 1;
@@ -169,7 +169,7 @@ static lmc_status restore_open_file(const lmc_st_file *source, const os_place *o
     return found.damaged_count > 0 ? damage.status : LMC_OK;
 }
 
-lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_st_options *options,
+lmc_status st_restore_file(const char *in_path, const os_place *out, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag)
 {
     lmc_st_file *source = NULL;

@@ -10,14 +10,14 @@
 /* ---- verify ---- */
 
 /* The whole of a plain file, for its hash alone. */
-static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const lmc_st_options *options,
+static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const st_options *options,
                              lmc_st_diag *diag)
 {
     enum { PIECE_NBYTES = 1 << 20 };
     unsigned char *const piece = st_allocate(options->allocator, PIECE_NBYTES);
     lmc_status status = !piece ? st_fail_nomem(diag) : LMC_OK;
-    for (uint64_t at = 0; at < source->file_nbytes && status == LMC_OK; at += PIECE_NBYTES) {
-        const uint64_t left = source->file_nbytes - at;
+    for (uint64_t at = 0; at < source->original_nbytes && status == LMC_OK; at += PIECE_NBYTES) {
+        const uint64_t left = source->original_nbytes - at;
         const size_t nbytes = left < PIECE_NBYTES ? (size_t)left : PIECE_NBYTES;
         if (st_is_cancelled(options->cancel))
             status = st_fail_cancelled(diag);
@@ -26,7 +26,7 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
         if (status == LMC_OK)
             st_sha256_update(sha256, piece, nbytes);
         if (status == LMC_OK && options->progress)
-            options->progress(options->user, at + nbytes, source->file_nbytes);
+            options->progress(options->user, at + nbytes, source->original_nbytes);
     }
     st_release(options->allocator, piece);
     return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
@@ -41,7 +41,7 @@ typedef struct whole_faults {
 /* Damage of tensors comes first, then that between them. A base that is missing comes last. The call returns the
  * first, the callback gets all. */
 static lmc_status report_damage(const st_damage_log *log, const whole_faults *faults,
-                                const lmc_st_options *options, lmc_st_diag *diag)
+                                const st_options *options, lmc_st_diag *diag)
 {
     const lmc_st_diag *const found[] = {log->lost_count > 0 ? &log->first : NULL, &faults->skeleton,
                                         &faults->base};
@@ -58,7 +58,7 @@ static lmc_status report_damage(const st_damage_log *log, const whole_faults *fa
     return first ? first->status : LMC_OK;
 }
 
-static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, const lmc_st_options *options,
+static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, const st_options *options,
                                  lmc_st_result *result, lmc_st_diag *diag)
 {
     st_damage_log log;
@@ -87,7 +87,7 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
     return status;
 }
 
-static lmc_status verify_open_file(const lmc_st_file *source, const lmc_st_options *options,
+static lmc_status verify_open_file(const lmc_st_file *source, const st_options *options,
                                    lmc_st_result *result, lmc_st_diag *diag)
 {
     st_sha256 sha256;
@@ -98,7 +98,7 @@ static lmc_status verify_open_file(const lmc_st_file *source, const lmc_st_optio
     else if (options->sha256)
         status = hash_plain(source, &sha256, options, diag);
     if (status == LMC_OK) {
-        result->file_nbytes = source->file_nbytes;
+        result->original_nbytes = source->original_nbytes;
         result->stored_nbytes = source->input.nbytes;
         result->tensor_count = source->header.tensor_count;
         result->is_archive = source->is_archive;
@@ -110,12 +110,12 @@ static lmc_status verify_open_file(const lmc_st_file *source, const lmc_st_optio
 }
 
 /* An archive that was cut short, as `diag` has it: says so, then names the tensors that are damaged. */
-static lmc_status verify_short_file(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+static lmc_status verify_short_file(const char *in_path, const st_options *options, lmc_st_result *result,
                                     lmc_st_diag *diag)
 {
     lmc_st_diag later;
     lmc_st_file *source = NULL;
-    lmc_st_options lenient = *options;
+    st_options lenient = *options;
     lenient.salvage = 1;
     lenient.sha256 = 0;
     lmc_status status = st_file_open_input(in_path, &lenient, &source, &later);
@@ -130,7 +130,7 @@ static lmc_status verify_short_file(const char *in_path, const lmc_st_options *o
     return diag->status;
 }
 
-lmc_status st_verify_file(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+lmc_status st_verify_file(const char *in_path, const st_options *options, lmc_st_result *result,
                           lmc_st_diag *diag)
 {
     lmc_st_file *source = NULL;
@@ -147,12 +147,12 @@ lmc_status st_verify_file(const char *in_path, const lmc_st_options *options, lm
 
 /* The plain file is compared as bytes: it need not be read as what it is. */
 static lmc_status compare_open_files(const lmc_st_file *archive, const os_input *plain,
-                                     const char *plain_path, const lmc_st_options *options, lmc_st_diag *diag)
+                                     const char *plain_path, const st_options *options, lmc_st_diag *diag)
 {
     if (!archive->is_archive)
         return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                        "an archive and a plain file are needed to be compared");
-    if (archive->file_nbytes != plain->nbytes)
+    if (archive->original_nbytes != plain->nbytes)
         return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
                        "the archive has another size than the file");
     const st_restoration restoration = {.source = archive,
@@ -167,10 +167,10 @@ static lmc_status compare_open_files(const lmc_st_file *archive, const os_input 
 }
 
 lmc_status st_compare_files(const char *archive_path, int archive_fd, const char *plain_path,
-                            const lmc_st_options *options, lmc_st_diag *diag)
+                            const st_options *options, lmc_st_diag *diag)
 {
     os_input plain = {.fd = -1};
-    lmc_st_options paths_only = *options;
+    st_options paths_only = *options;
     lmc_st_file *archive = NULL;
     paths_only.in_fd = archive_fd;
     paths_only.salvage = 0;

@@ -1,7 +1,7 @@
 /*
  * add.c - a snapshot becomes a step: on the newest step, or as a key frame.
  */
-#include "safetensors/run/run_steps.h"
+#include "safetensors/run/run_options.h"
 
 #include "safetensors/restore/damage.h"
 #include "safetensors/run/describe.h"
@@ -17,9 +17,9 @@
 typedef struct addition {
     st_run_session *run;
     const char *snapshot;
-    const lmc_run_options *run_options;
-    lmc_st_options options; /* the caller's */
-    lmc_run_step step;      /* as it will be */
+    const st_run_options *run_options;
+    st_options options; /* the caller's */
+    lmc_run_step step;  /* as it will be */
     lmc_run_event event;
 } addition;
 
@@ -27,7 +27,7 @@ typedef struct addition {
 
 static double ratio_of(const lmc_run_step *step)
 {
-    return step->file_nbytes == 0 ? 1 : (double)step->stored_nbytes / (double)step->file_nbytes;
+    return step->original_nbytes == 0 ? 1 : (double)step->stored_nbytes / (double)step->original_nbytes;
 }
 
 /* The newest step but this one, if it can be the base, and if deltas pay; else NULL. */
@@ -50,7 +50,7 @@ static const lmc_run_step *choose_base(const addition *addition)
 /* Writes the archives without a base, and replaces what is there. */
 static lmc_status stage_key_frame(addition *addition)
 {
-    lmc_st_options quiet = addition->options;
+    st_options quiet = addition->options;
     quiet.progress = NULL;
     quiet.file_done = NULL;
     quiet.warning = NULL;
@@ -89,7 +89,7 @@ static lmc_status stage(addition *addition)
 static lmc_status compare_present(const addition *addition, const lmc_run_step *present, int *is_equal)
 {
     const st_run_session *const run = addition->run;
-    lmc_st_options quiet = addition->options;
+    st_options quiet = addition->options;
     quiet.progress = NULL;
     char *const folder = st_run_step_path(run, present->step);
     if (!folder)
@@ -113,7 +113,7 @@ static lmc_status compare_present(const addition *addition, const lmc_run_step *
 static lmc_status add_snapshot(addition *addition)
 {
     st_run_session *const run = addition->run;
-    const lmc_run_options *const run_options = addition->run_options;
+    const st_run_options *const run_options = addition->run_options;
     const unsigned old_key_every = run->list.key_every;
     const int is_held = os_is_within(run->options->allocator, addition->snapshot, run->path);
     const int holds = os_is_within(run->options->allocator, run->path, addition->snapshot);
@@ -137,7 +137,7 @@ static lmc_status add_snapshot(addition *addition)
     }
     if (present) { /* what is based on the content that goes is stored again */
         st_rebase_plan plan;
-        lmc_st_options quiet = addition->options;
+        st_options quiet = addition->options;
         quiet.progress = NULL;
         lmc_status status = st_rebase_plan_init(&plan, run);
         if (status == LMC_OK) {
@@ -162,8 +162,8 @@ static lmc_status add_snapshot(addition *addition)
     return LMC_OK;
 }
 
-lmc_status st_run_add(const char *path, const char *snapshot, const lmc_run_options *run_options,
-                      const lmc_st_options *options, lmc_run_step *added, lmc_st_diag *diag)
+static lmc_status add(const char *path, const char *snapshot, const st_run_options *run_options,
+                      const st_options *options, lmc_run_step *added, lmc_st_diag *diag)
 {
     st_run_session run = {.path = path, .fd = -1, .lock_fd = -1};
     addition addition = {.run = &run,
@@ -207,4 +207,20 @@ lmc_status st_run_add(const char *path, const char *snapshot, const lmc_run_opti
     if (run_options->step_done)
         run_options->step_done(options->user, addition.event, step);
     return LMC_OK;
+}
+
+lmc_status lmc_run_add(const char *run_dir, const char *snapshot, const lmc_run_add_options *options,
+                       lmc_run_step *added, lmc_st_diag *diag)
+{
+    st_run_call call;
+    lmc_run_step own;
+    lmc_status status = st_run_call_begin_add(&call, run_dir, options, diag);
+    if (status == LMC_OK && added && !lmc_struct_is_known(added, sizeof *added))
+        status = st_fail(call.call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                         "the step is not initialised, or of a newer version");
+    if (status == LMC_OK)
+        status = add(run_dir, snapshot, &call.options, &call.call.options, &own, call.call.diag);
+    if (status == LMC_OK && added)
+        lmc_struct_copy(added, &own, lmc_struct_size(added));
+    return st_call_end(&call.call, status);
 }

@@ -16,7 +16,7 @@
 
 typedef struct description {
     const st_run_folder *folder;
-    const lmc_st_options *options;
+    const st_options *options;
     lmc_run_step *step;
     st_hasher schema;
     lmc_st_diag *diag;
@@ -85,19 +85,19 @@ static lmc_status look_at_base(const description *description, lmc_st_file *file
  * and neither does the order of the tensors, which may follow from it. In files other than safetensors files, dtype and
  * shape of a tensor may be guessed from a sample: they do not count there. */
 static lmc_status look_at_archive(description *description, const char *path, const os_entry *entry,
-                                  const lmc_st_options *own)
+                                  const st_options *own)
 {
     lmc_st_file *file = NULL;
     uint64_t sum = 0;
     lmc_status status = st_file_open_input(path, own, &file, description->diag);
     if ((status == LMC_OK && !file->is_archive) || st_is_damage(status) || status == LMC_ERR_HEADER) {
-        description->step->file_nbytes += entry->nbytes;
+        description->step->original_nbytes += entry->nbytes;
         set_base(description->step, LMC_RUN_UNKNOWN);
         lmc_st_close(file);
         return LMC_OK;
     }
     if (status == LMC_OK) {
-        description->step->file_nbytes += file->file_nbytes;
+        description->step->original_nbytes += file->original_nbytes;
         status = look_at_base(description, file);
     }
     const int is_told = file && file->container == LMC_ST_CONTAINER_SAFETENSORS;
@@ -135,7 +135,7 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
     step->file_count++;
     step->stored_nbytes += entry->nbytes;
     if (!is_archive) {
-        step->file_nbytes += entry->nbytes;
+        step->original_nbytes += entry->nbytes;
         return LMC_OK;
     }
     if (step->is_directory) { /* numbers in a path do not count: they may be the step */
@@ -151,13 +151,13 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
         step->time_s = entry->attributes.modified_s;
     }
     st_tree_base base = {0};
-    lmc_st_options own = *description->options;
+    st_options own = *description->options;
     char *const path = lmc_path_join(memory, description->folder->path, entry->path, "");
     lmc_status status = path ? LMC_OK : st_fail_nomem(description->diag);
     own.base = NULL;
     own.base_dirs = &description->folder->base_dir;
     own.base_dir_count = description->folder->base_dir ? 1 : 0;
-    const lmc_st_options dirs = own;
+    const st_options dirs = own;
     if (status == LMC_OK)
         status = st_tree_base_find(&base, &dirs, entry->path, 1, &own, description->diag);
     if (status == LMC_OK) {
@@ -169,7 +169,7 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
     return status;
 }
 
-lmc_status st_run_describe(const st_run_folder *folder, const lmc_st_options *options, lmc_run_step *step,
+lmc_status st_run_describe(const st_run_folder *folder, const st_options *options, lmc_run_step *step,
                            uint64_t *schema, lmc_st_diag *diag)
 {
     os_tree tree;

@@ -8,7 +8,7 @@
 #include "safetensors/restore/damage.h"
 #include "safetensors/run/describe.h"
 #include "safetensors/run/place.h"
-#include "safetensors/run/run_steps.h"
+#include "safetensors/run/run_options.h"
 
 #include <string.h>
 
@@ -122,21 +122,21 @@ lmc_status st_rebase_plan_make(st_rebase_plan *plan, st_run_session *run)
 
 /* The old folder goes for what was written last: that is read back and compared before. */
 static lmc_status store_again(st_run_session *run, const lmc_run_step *old, const lmc_run_step *base,
-                              const char *plain, st_parts *parts, const lmc_st_options *options)
+                              const char *plain, st_parts *parts, const st_options *options)
 {
     lmc_st_result result = {0};
     lmc_run_step step = *old;
-    st_parts_begin(parts, old->file_nbytes);
+    st_parts_begin(parts, old->original_nbytes);
     LMC_TRY(st_run_restore_step(run, old, plain, options, &result));
     st_parts_end(parts);
-    st_parts_begin(parts, old->file_nbytes);
+    st_parts_begin(parts, old->original_nbytes);
     LMC_TRY(st_run_stage(run, plain, base, options, &step, NULL));
     st_parts_end(parts);
-    st_parts_begin(parts, old->file_nbytes);
+    st_parts_begin(parts, old->original_nbytes);
     char *const staged = st_run_path(run, ST_RUN_STAGED);
     char *const base_dir = base ? st_run_step_path(run, base->step) : NULL;
     lmc_status status = staged && (base_dir || !base) ? LMC_OK : st_fail_nomem(run->diag);
-    lmc_st_options own = *options;
+    st_options own = *options;
     own.base_dirs = (const char *const *)&base_dir;
     own.base_dir_count = base ? 1 : 0;
     if (status == LMC_OK)
@@ -151,8 +151,7 @@ static lmc_status store_again(st_run_session *run, const lmc_run_step *old, cons
 }
 
 static lmc_status rebase_step(st_run_session *run, uint64_t number, const lmc_run_step *base,
-                              const lmc_run_options *run_options, st_parts *parts,
-                              const lmc_st_options *options)
+                              const st_run_options *run_options, st_parts *parts, const st_options *options)
 {
     const lmc_allocator *const memory = run->options->allocator;
     const lmc_run_step old = *st_run_list_find(&run->list, number);
@@ -193,16 +192,16 @@ static lmc_status rebase_step(st_run_session *run, uint64_t number, const lmc_ru
     return status;
 }
 
-lmc_status st_rebase_do(const st_rebase_plan *plan, st_run_session *run, const lmc_run_options *run_options,
-                        const lmc_st_options *options)
+lmc_status st_rebase_do(const st_rebase_plan *plan, st_run_session *run, const st_run_options *run_options,
+                        const st_options *options)
 {
     st_parts parts = {.options = options};
-    lmc_st_options inner = st_parts_options(&parts);
+    st_options inner = st_parts_options(&parts);
     lmc_status status = LMC_OK;
     inner.file_done = NULL;
     inner.warning = NULL;
     for (size_t i = 0; i < plan->count; i++)
-        parts.total_nbytes += plan->is_rebased[i] ? PASSES * run->list.steps[i].file_nbytes : 0;
+        parts.total_nbytes += plan->is_rebased[i] ? PASSES * run->list.steps[i].original_nbytes : 0;
     for (size_t i = 0; i < plan->count && status == LMC_OK; i++) {
         if (!plan->is_rebased[i])
             continue;
@@ -229,7 +228,7 @@ typedef struct selection {
 
 /* Removes the steps that go; nothing is based on them any more. */
 static lmc_status remove_steps(st_run_session *run, const st_rebase_plan *plan,
-                               const lmc_run_options *run_options)
+                               const st_run_options *run_options)
 {
     const lmc_allocator *const memory = run->options->allocator;
     lmc_run_step *const gone = st_allocate_array(memory, plan->count, sizeof *gone);
@@ -251,8 +250,8 @@ static lmc_status remove_steps(st_run_session *run, const st_rebase_plan *plan,
     return status;
 }
 
-static lmc_status drop(const char *path, const selection *selection, const lmc_run_options *run_options,
-                       const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status drop(const char *path, const selection *selection, const st_run_options *run_options,
+                       const st_options *options, lmc_st_diag *diag)
 {
     st_run_session run;
     st_rebase_plan plan = {0};
@@ -283,20 +282,30 @@ static lmc_status drop(const char *path, const selection *selection, const lmc_r
     return status;
 }
 
-lmc_status st_run_drop(const char *path, const uint64_t *steps, size_t step_count,
-                       const lmc_run_options *run_options, const lmc_st_options *options, lmc_st_diag *diag)
+lmc_status lmc_run_drop(const char *run_dir, const uint64_t *steps, size_t step_count,
+                        const lmc_run_drop_options *options, lmc_st_diag *diag)
 {
+    st_run_call call;
     const selection selection = {.steps = steps, .step_count = step_count};
-    if (step_count == 0)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "no step is named that is to be dropped");
-    return drop(path, &selection, run_options, options, diag);
+    lmc_status status = st_run_call_begin_drop(&call, run_dir, options, diag);
+    if (status == LMC_OK && step_count == 0)
+        status =
+            st_fail(call.call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "no step is named that is to be dropped");
+    if (status == LMC_OK)
+        status = drop(run_dir, &selection, &call.options, &call.call.options, call.call.diag);
+    return st_call_end(&call.call, status);
 }
 
-lmc_status st_run_keep(const char *path, uint64_t last, uint64_t every, const lmc_run_options *run_options,
-                       const lmc_st_options *options, lmc_st_diag *diag)
+lmc_status lmc_run_keep(const char *run_dir, uint64_t last, uint64_t every,
+                        const lmc_run_drop_options *options, lmc_st_diag *diag)
 {
+    st_run_call call;
     const selection selection = {.last = last, .every = every};
-    if (last == 0 && every == 0)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "nothing says which steps are to be kept");
-    return drop(path, &selection, run_options, options, diag);
+    lmc_status status = st_run_call_begin_drop(&call, run_dir, options, diag);
+    if (status == LMC_OK && last == 0 && every == 0)
+        status =
+            st_fail(call.call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "nothing says which steps are to be kept");
+    if (status == LMC_OK)
+        status = drop(run_dir, &selection, &call.options, &call.call.options, call.call.diag);
+    return st_call_end(&call.call, status);
 }

@@ -5,6 +5,7 @@
 #define LMC_SAFETENSORS_RUN_DROP_H
 
 #include "safetensors/common/parts.h"
+#include "safetensors/run/run_options.h"
 #include "safetensors/run/session.h"
 
 /* What is to become of the steps of a run, by their numbers in the list. */
@@ -29,7 +30,7 @@ lmc_status st_rebase_plan_make(st_rebase_plan *plan, st_run_session *run);
 /* Stores the steps again: restores each, converts it, compares the two, and replaces its folder. dry_run: only calls
  * step_done for what it would do. options: as the
  * session's, with the callbacks that are wanted. Errors: as lmc_st_restore(), lmc_st_convert(), lmc_st_compare(). */
-lmc_status st_rebase_do(const st_rebase_plan *plan, st_run_session *run, const lmc_run_options *run_options,
-                        const lmc_st_options *options);
+lmc_status st_rebase_do(const st_rebase_plan *plan, st_run_session *run, const st_run_options *run_options,
+                        const st_options *options);
 
 #endif

@@ -35,7 +35,7 @@ lmc_status st_run_clear(const st_run_session *run, const char *name)
 /* The list of copies marks the folder of a directory: one is made if the conversion has made none. The folder keeps the
  * attributes that it has. */
 static lmc_status stage_directory(const st_run_session *run, const char *snapshot, const char *staged,
-                                  const lmc_st_options *options)
+                                  const st_options *options)
 {
     os_tree tree;
     int os_errno = 0;
@@ -57,7 +57,7 @@ static lmc_status stage_directory(const st_run_session *run, const char *snapsho
 }
 
 static lmc_status stage_file(const st_run_session *run, const char *snapshot, const char *staged,
-                             const lmc_st_options *options)
+                             const st_options *options)
 {
     const lmc_allocator *const memory = options->allocator;
     lmc_st_result result = {0};
@@ -75,11 +75,11 @@ static lmc_status stage_file(const st_run_session *run, const char *snapshot, co
 }
 
 lmc_status st_run_stage(const st_run_session *run, const char *snapshot, const lmc_run_step *base,
-                        const lmc_st_options *options, lmc_run_step *step, uint64_t *schema)
+                        const st_options *options, lmc_run_step *step, uint64_t *schema)
 {
     const lmc_allocator *const memory = run->options->allocator;
     char *base_path = NULL;
-    lmc_st_options own = *options;
+    st_options own = *options;
     const int is_directory = lmc_is_directory(snapshot);
     char *const staged = st_run_path(run, ST_RUN_STAGED);
     char *const base_dir = base ? st_run_step_path(run, base->step) : NULL;
@@ -106,7 +106,7 @@ lmc_status st_run_stage(const st_run_session *run, const char *snapshot, const l
 /* ---- back ---- */
 
 lmc_status st_run_restore_step(const st_run_session *run, const lmc_run_step *step, const char *out,
-                               const lmc_st_options *options, lmc_st_result *result)
+                               const st_options *options, lmc_st_result *result)
 {
     const lmc_allocator *const memory = run->options->allocator;
     char *archive = NULL;
@@ -126,7 +126,7 @@ lmc_status st_run_restore_step(const st_run_session *run, const lmc_run_step *st
 }
 
 lmc_status st_run_compare_step(const st_run_session *run, const lmc_run_step *step, const char *folder,
-                               const char *snapshot, const lmc_st_options *options)
+                               const char *snapshot, const st_options *options)
 {
     char *archive = NULL;
     st_diag_set_file(run->diag, snapshot);

@@ -9,15 +9,15 @@
 /* Writes the archives of a snapshot, a file or a directory, to ST_RUN_STAGED, where nothing is. base: a step, or NULL.
  * step: all but the chain; schema: as st_run_describe(). Errors: as lmc_st_convert(). */
 lmc_status st_run_stage(const st_run_session *run, const char *snapshot, const lmc_run_step *base,
-                        const lmc_st_options *options, lmc_run_step *step, uint64_t *schema);
+                        const st_options *options, lmc_run_step *step, uint64_t *schema);
 
 /* Restores a step to `out`. Errors: as lmc_st_restore(). */
 lmc_status st_run_restore_step(const st_run_session *run, const lmc_run_step *step, const char *out,
-                               const lmc_st_options *options, lmc_st_result *result);
+                               const st_options *options, lmc_st_result *result);
 
 /* Compares the step in `folder` with its snapshot. Errors: as lmc_st_compare(). */
 lmc_status st_run_compare_step(const st_run_session *run, const lmc_run_step *step, const char *folder,
-                               const char *snapshot, const lmc_st_options *options);
+                               const char *snapshot, const st_options *options);
 
 /* Removes a name of ours, with all that is in it. A name that is not there is no error. Error: IO. */
 lmc_status st_run_clear(const st_run_session *run, const char *name);

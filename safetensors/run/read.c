@@ -7,7 +7,7 @@
 #include "safetensors/common/parts.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/run/place.h"
-#include "safetensors/run/run_steps.h"
+#include "safetensors/run/run_options.h"
 #include "safetensors/tree/check.h"
 #include "safetensors/tree/copied.h"
 
@@ -15,8 +15,8 @@
 
 /* ---- restore and compare ---- */
 
-lmc_status st_run_restore(const char *path, uint64_t step, const char *out_path,
-                          const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+static lmc_status restore(const char *path, uint64_t step, const char *out_path, const st_options *options,
+                          lmc_st_result *result, lmc_st_diag *diag)
 {
     st_run_session run;
     const lmc_run_step *found = NULL;
@@ -37,8 +37,18 @@ lmc_status st_run_restore(const char *path, uint64_t step, const char *out_path,
     return status;
 }
 
-lmc_status st_run_compare(const char *path, uint64_t step, const char *snapshot,
-                          const lmc_st_options *options, lmc_st_diag *diag)
+lmc_status lmc_run_restore(const char *run_dir, uint64_t step, const char *out_path,
+                           const lmc_run_restore_options *options, lmc_st_result *result, lmc_st_diag *diag)
+{
+    st_run_call call;
+    lmc_status status = st_run_call_begin_restore(&call, run_dir, options, result, diag);
+    if (status == LMC_OK)
+        status = restore(run_dir, step, out_path, &call.call.options, call.call.result, call.call.diag);
+    return st_call_end(&call.call, status);
+}
+
+static lmc_status compare(const char *path, uint64_t step, const char *snapshot, const st_options *options,
+                          lmc_st_diag *diag)
 {
     st_run_session run;
     const lmc_run_step *found = NULL;
@@ -55,10 +65,20 @@ lmc_status st_run_compare(const char *path, uint64_t step, const char *snapshot,
     return status;
 }
 
+lmc_status lmc_run_compare(const char *run_dir, uint64_t step, const char *snapshot,
+                           const lmc_st_options *options, lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin_plain(&call, run_dir, options, diag);
+    if (status == LMC_OK)
+        status = compare(run_dir, step, snapshot, &call.options, call.diag);
+    return st_call_end(&call, status);
+}
+
 /* ---- verify ---- */
 
-static lmc_status verify_step(const st_run_session *run, const lmc_run_step *step,
-                              const lmc_st_options *options, lmc_st_result *result)
+static lmc_status verify_step(const st_run_session *run, const lmc_run_step *step, const st_options *options,
+                              lmc_st_result *result)
 {
     lmc_st_result one = {0};
     char *const folder = st_run_step_path(run, step->step);
@@ -92,7 +112,7 @@ static lmc_status verify_step(const st_run_session *run, const lmc_run_step *ste
         options->damage(options->user, run->diag);
     st_release(run->options->allocator, folder);
     result->file_count += one.file_count;
-    result->file_nbytes += one.file_nbytes;
+    result->original_nbytes += one.original_nbytes;
     result->stored_nbytes += one.stored_nbytes;
     result->tensor_count += one.tensor_count;
     result->damaged_count += one.damaged_count;
@@ -102,16 +122,16 @@ static lmc_status verify_step(const st_run_session *run, const lmc_run_step *ste
 
 /* A fault of one step does not keep the others from being verified; the first is the call's. */
 static lmc_status verify_steps(const st_run_session *run, const lmc_run_step *steps, size_t count,
-                               const lmc_run_options *run_options, lmc_st_result *result)
+                               const st_run_options *run_options, lmc_st_result *result)
 {
     st_parts parts = {.options = run->options};
-    const lmc_st_options inner = st_parts_options(&parts);
+    const st_options inner = st_parts_options(&parts);
     lmc_st_diag first = *run->diag;
     lmc_status worst = LMC_OK;
     for (size_t i = 0; i < count; i++)
-        parts.total_nbytes += steps[i].file_nbytes;
+        parts.total_nbytes += steps[i].original_nbytes;
     for (size_t i = 0; i < count; i++) {
-        st_parts_begin(&parts, steps[i].file_nbytes);
+        st_parts_begin(&parts, steps[i].original_nbytes);
         const lmc_status status = verify_step(run, &steps[i], &inner, result);
         st_parts_end(&parts);
         if (status != LMC_OK && !st_is_damage(status) && status != LMC_ERR_HEADER)
@@ -127,9 +147,9 @@ static lmc_status verify_steps(const st_run_session *run, const lmc_run_step *st
     return worst;
 }
 
-lmc_status st_run_verify(const char *path, const uint64_t *steps, size_t step_count,
-                         const lmc_run_options *run_options, const lmc_st_options *options,
-                         lmc_st_result *result, lmc_st_diag *diag)
+static lmc_status verify(const char *path, const uint64_t *steps, size_t step_count,
+                         const st_run_options *run_options, const st_options *options, lmc_st_result *result,
+                         lmc_st_diag *diag)
 {
     st_run_session run;
     lmc_status status = st_run_begin(&run, path, ST_RUN_READ, options, diag);
@@ -148,6 +168,17 @@ lmc_status st_run_verify(const char *path, const uint64_t *steps, size_t step_co
     st_release(options->allocator, named);
     st_run_end(&run, status);
     return status;
+}
+
+lmc_status lmc_run_verify(const char *run_dir, const uint64_t *steps, size_t step_count,
+                          const lmc_run_verify_options *options, lmc_st_result *result, lmc_st_diag *diag)
+{
+    st_run_call call;
+    lmc_status status = st_run_call_begin_verify(&call, run_dir, options, result, diag);
+    if (status == LMC_OK)
+        status = verify(run_dir, steps, step_count, &call.options, &call.call.options, call.call.result,
+                        call.call.diag);
+    return st_call_end(&call.call, status);
 }
 
 /* ---- a tensor ---- */
@@ -224,9 +255,8 @@ static int find_named_file(tensor_search *search)
     return search->found_count == 1;
 }
 
-lmc_status st_run_open_tensor(const char *path, uint64_t step, const char *name,
-                              const lmc_st_options *options, lmc_st_file **file, uint64_t *index,
-                              lmc_st_diag *diag)
+static lmc_status open_tensor(const char *path, uint64_t step, const char *name, const st_options *options,
+                              lmc_st_file **file, uint64_t *index, lmc_st_diag *diag)
 {
     st_run_session run;
     const lmc_run_step *found = NULL;
@@ -262,4 +292,18 @@ lmc_status st_run_open_tensor(const char *path, uint64_t step, const char *name,
     st_release(options->allocator, folder);
     st_run_end(&run, status);
     return status;
+}
+
+lmc_status lmc_run_open_tensor(const char *run_dir, uint64_t step, const char *name,
+                               const lmc_allocator *allocator, lmc_st_file **file, uint64_t *index,
+                               lmc_st_diag *diag)
+{
+    st_call call;
+    *file = NULL;
+    lmc_status status = st_call_begin(&call, run_dir, NULL, diag);
+    if (allocator)
+        call.options.allocator = allocator;
+    if (status == LMC_OK)
+        status = open_tensor(run_dir, step, name, &call.options, file, index, call.diag);
+    return st_call_end(&call, status);
 }

@@ -53,7 +53,7 @@ lmc_status st_run_save(const st_run_session *run)
 {
     const lmc_allocator *const memory = run->options->allocator;
     const st_run_list *const list = &run->list;
-    lmc_st_options options = *run->options;
+    st_options options = *run->options;
     os_output output;
     char *const path = st_run_path(run, ST_RUN_LIST_NAME);
     char *const text = st_allocate(memory, FRAME_NBYTES + list->count * ENTRY_NBYTES);
@@ -80,7 +80,7 @@ lmc_status st_run_save(const st_run_session *run)
                 "llu,"
                 "\"base\":%s,\"time\":%lld}",
                 i == 0 ? "" : ",", (unsigned long long)step->step, step->is_directory ? "directory" : "file",
-                (unsigned long long)step->file_count, (unsigned long long)step->file_nbytes,
+                (unsigned long long)step->file_count, (unsigned long long)step->original_nbytes,
                 (unsigned long long)step->stored_nbytes, base,
                 step->time_s > 0 ? (long long)step->time_s : 0);
         }
@@ -300,7 +300,7 @@ static lmc_status read_list(st_run_session *run, st_run_access access)
 }
 
 lmc_status st_run_begin(st_run_session *run, const char *path, st_run_access access,
-                        const lmc_st_options *options, lmc_st_diag *diag)
+                        const st_options *options, lmc_st_diag *diag)
 {
     contents contents = {.run = run};
     int has_changed = 0;

@@ -21,7 +21,7 @@
 
 typedef struct st_run_session {
     const char *path; /* as the caller has it */
-    const lmc_st_options *options;
+    const st_options *options;
     lmc_st_diag *diag;
     int fd;      /* of the directory; -1: not open */
     int lock_fd; /* -1: this session reads */
@@ -44,7 +44,7 @@ typedef enum st_run_access {
  * outlive the session. Ends with st_run_end(), in every case. Errors: as lmc_run_open(), CANCELLED, ARG (`path` is
  * no run and not empty). */
 lmc_status st_run_begin(st_run_session *run, const char *path, st_run_access access,
-                        const lmc_st_options *options, lmc_st_diag *diag);
+                        const st_options *options, lmc_st_diag *diag);
 
 /* status: of the session. A run that it has made and that is still empty is removed after a failure. */
 void st_run_end(st_run_session *run, lmc_status status);

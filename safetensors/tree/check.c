@@ -28,14 +28,14 @@ static int goes_on_after(lmc_status status)
 }
 
 static lmc_status verify_entry(const char *root, const os_entry *entry, int is_archive,
-                               const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+                               const st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     lmc_st_result one = {0};
     char *const path = lmc_path_join(options->allocator, root, entry->path, "");
     if (!path)
         return st_fail_nomem(diag);
     st_tree_base base;
-    lmc_st_options own = *options;
+    st_options own = *options;
     const int is_index = !is_archive && st_index_is_name(entry->path);
     lmc_status status = st_tree_base_find(&base, options, entry->path, is_archive, &own, diag);
     if (status == LMC_OK)
@@ -46,7 +46,7 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, int is_a
     st_tree_base_free(&base, options->allocator);
     st_release(options->allocator, path);
     result->file_count += !is_index;
-    result->file_nbytes += one.file_nbytes;
+    result->original_nbytes += one.original_nbytes;
     result->stored_nbytes += one.stored_nbytes;
     result->tensor_count += one.tensor_count;
     result->damaged_count += one.damaged_count;
@@ -54,18 +54,19 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, int is_a
     if (status != LMC_OK && one.damaged_count == 0 && options->damage && goes_on_after(status))
         options->damage(options->user, diag);
     if (status == LMC_OK && !is_index && options->file_done)
-        options->file_done(options->user, entry->path, LMC_ST_EVENT_VERIFIED, entry->nbytes, one.file_nbytes);
+        options->file_done(options->user, entry->path, LMC_ST_EVENT_VERIFIED, entry->nbytes,
+                           one.original_nbytes);
     return status;
 }
 
 /* A fault of one file does not keep the others from being verified; the first is the call's. */
-lmc_status st_tree_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+lmc_status st_tree_verify(const char *in_path, const st_options *options, lmc_st_result *result,
                           lmc_st_diag *diag)
 {
     os_tree tree = {0};
     unsigned char *is_archive = NULL;
     st_parts parts = {.options = options};
-    const lmc_st_options inner = st_parts_options(&parts);
+    const st_options inner = st_parts_options(&parts);
     lmc_st_diag first;
     lmc_status worst = LMC_OK;
     lmc_status status = st_tree_base_check(options, diag);
@@ -108,7 +109,7 @@ typedef struct comparison {
     const char *stored_root, *plain_root;
     os_tree stored, plain;
     unsigned char *is_archive; /* of each entry of `stored` */
-    const lmc_st_options *options;
+    const st_options *options;
 } comparison;
 
 /* Fails with CHECKSUM at an entry of the directory `root`. */
@@ -123,7 +124,7 @@ static lmc_status fail_at_entry(const comparison *both, const char *root, const 
     return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "%s", text);
 }
 
-static lmc_status compare_entry(const comparison *both, const os_entry *entry, const lmc_st_options *options,
+static lmc_status compare_entry(const comparison *both, const os_entry *entry, const st_options *options,
                                 lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
@@ -136,7 +137,7 @@ static lmc_status compare_entry(const comparison *both, const os_entry *entry, c
         lmc_path_join(memory, both->stored_root, entry->path, has_archive ? LMC_ARCHIVE_SUFFIX : "");
     const os_entry *const copy = os_tree_find(&both->stored, entry->path);
     st_tree_base base = {0};
-    lmc_st_options own = *options;
+    st_options own = *options;
     os_input a = {.fd = -1};
     os_input b = {.fd = -1};
     int is_equal = 0;
@@ -175,12 +176,12 @@ static lmc_status compare_entry(const comparison *both, const os_entry *entry, c
     return status;
 }
 
-lmc_status st_tree_compare(const char *archive_path, const char *plain_path, const lmc_st_options *options,
+lmc_status st_tree_compare(const char *archive_path, const char *plain_path, const st_options *options,
                            lmc_st_diag *diag)
 {
     comparison both = {.stored_root = archive_path, .plain_root = plain_path, .options = options};
     st_parts parts = {.options = options};
-    const lmc_st_options inner = st_parts_options(&parts);
+    const st_options inner = st_parts_options(&parts);
     lmc_status status = st_tree_base_check(options, diag);
     if (status == LMC_OK)
         status = os_tree_read(&both.stored, options->allocator, archive_path, diag);
@@ -216,7 +217,7 @@ lmc_status st_tree_compare(const char *archive_path, const char *plain_path, con
 
 /* ---- visit ---- */
 
-lmc_status st_tree_visit(const char *in_path, const lmc_st_options *options,
+lmc_status st_tree_visit(const char *in_path, const st_options *options,
                          int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
@@ -233,7 +234,7 @@ lmc_status st_tree_visit(const char *in_path, const lmc_st_options *options,
             continue;
         st_tree_base base;
         lmc_st_file *file = NULL;
-        lmc_st_options own = *options;
+        st_options own = *options;
         char *const path = lmc_path_join(memory, in_path, tree.entries[i].path, "");
         status = st_tree_base_find(&base, options, tree.entries[i].path, 1, &own, diag);
         if (status == LMC_OK)
@@ -247,4 +248,15 @@ lmc_status st_tree_visit(const char *in_path, const lmc_st_options *options,
     st_release(memory, is_archive);
     os_tree_free(&tree);
     return status;
+}
+
+lmc_status lmc_st_visit_archives(const char *in_path, const lmc_st_compare_options *options,
+                                 int (*visit)(void *user, const lmc_st_file *file), void *user,
+                                 lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin_compare(&call, in_path, options, diag);
+    if (status == LMC_OK)
+        status = st_tree_visit(in_path, &call.options, visit, user, call.diag);
+    return st_call_end(&call, status);
 }

@@ -5,13 +5,13 @@
 #ifndef LMC_SAFETENSORS_TREE_CHECK_H
 #define LMC_SAFETENSORS_TREE_CHECK_H
 
-#include "safetensors/common/st_common.h"
+#include "safetensors/common/options.h"
 
-lmc_status st_tree_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+lmc_status st_tree_verify(const char *in_path, const st_options *options, lmc_st_result *result,
                           lmc_st_diag *diag);
-lmc_status st_tree_compare(const char *archive_path, const char *plain_path, const lmc_st_options *options,
+lmc_status st_tree_compare(const char *archive_path, const char *plain_path, const st_options *options,
                            lmc_st_diag *diag);
-lmc_status st_tree_visit(const char *in_path, const lmc_st_options *options,
+lmc_status st_tree_visit(const char *in_path, const st_options *options,
                          int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag);
 
 #endif

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-int st_is_directory(const char *path, const lmc_st_options *options)
+int st_is_directory(const char *path, const st_options *options)
 {
     return options->in_fd < 0 && lmc_is_directory(path);
 }
@@ -25,7 +25,7 @@ int st_is_directory(const char *path, const lmc_st_options *options)
 static void count_file(st_tree_work *work, const os_entry *entry, lmc_st_event event,
                        const lmc_st_result *one)
 {
-    work->result->file_nbytes += one->file_nbytes;
+    work->result->original_nbytes += one->original_nbytes;
     work->result->stored_nbytes += one->stored_nbytes;
     work->result->tensor_count += one->tensor_count;
     work->result->file_count++;
@@ -33,7 +33,7 @@ static void count_file(st_tree_work *work, const os_entry *entry, lmc_st_event e
     st_parts_end(&work->parts);
     if (work->options->file_done)
         work->options->file_done(work->options->user, entry->path, event, entry->nbytes,
-                                 event == LMC_ST_EVENT_RESTORED ? one->file_nbytes : one->stored_nbytes);
+                                 event == LMC_ST_EVENT_RESTORED ? one->original_nbytes : one->stored_nbytes);
 }
 
 /* The archive of an earlier run at `out` if it is there, this user's and restores to `in_path`: its descriptor; else
@@ -41,7 +41,7 @@ static void count_file(st_tree_work *work, const os_entry *entry, lmc_st_event e
 static int open_kept(const st_tree_work *work, const char *in_path, const os_place *out)
 {
     lmc_st_diag unused;
-    lmc_st_options quiet = work->inner;
+    st_options quiet = work->inner;
     const int fd = os_staged_open(out);
     quiet.progress = NULL;
     if (fd >= 0 && st_compare_files(out->path, fd, in_path, &quiet, &unused) != LMC_OK) {
@@ -58,7 +58,7 @@ static lmc_status work_on_file(st_tree_work *work, const os_entry *entry, const 
 {
     lmc_st_result one = {0};
     lmc_st_file *file = NULL;
-    lmc_st_options own = work->inner;
+    st_options own = work->inner;
     const int is_forward = work->direction == ST_TO_ARCHIVES;
     int fd = is_forward ? open_kept(work, in_path, out) : -1;
     if (is_forward && fd < 0) {
@@ -85,7 +85,7 @@ static lmc_status work_on_file(st_tree_work *work, const os_entry *entry, const 
         status = st_fail_os(work->diag, os_errno, LMC_ST_NO_OFFSET, "cannot finish the file");
     if (status == LMC_OK)
         count_file(work, entry, LMC_ST_EVENT_KEPT,
-                   &(lmc_st_result){.file_nbytes = file->file_nbytes,
+                   &(lmc_st_result){.original_nbytes = file->original_nbytes,
                                     .stored_nbytes = file->input.nbytes,
                                     .tensor_count = file->header.tensor_count});
     lmc_st_close(file);
@@ -110,7 +110,7 @@ static lmc_status copy_file(st_tree_work *work, const os_entry *entry, const cha
     os_input_close(&input);
     if (status == LMC_OK)
         count_file(work, entry, LMC_ST_EVENT_COPIED,
-                   &(lmc_st_result){.file_nbytes = entry->nbytes, .stored_nbytes = entry->nbytes});
+                   &(lmc_st_result){.original_nbytes = entry->nbytes, .stored_nbytes = entry->nbytes});
     return status;
 }
 
@@ -235,7 +235,7 @@ static lmc_status end_unfinished(st_tree_work *work, lmc_status status)
 
 static lmc_status write_directory(st_tree_work *work)
 {
-    const lmc_st_options *const options = work->options;
+    const st_options *const options = work->options;
     const os_staging *const staging = &work->staging;
     base_check check = {.work = work};
     if (options->base)
@@ -280,7 +280,7 @@ static lmc_status write_directory(st_tree_work *work)
 static lmc_status transform(const st_tree_work *given, lmc_st_diag *diag)
 {
     st_tree_work work = *given;
-    const lmc_st_options *const options = given->options;
+    const st_options *const options = given->options;
     work.diag = diag;
     work.parts.options = options;
     work.inner = st_parts_options(&work.parts);
@@ -310,7 +310,7 @@ static lmc_status transform(const st_tree_work *given, lmc_st_diag *diag)
 }
 
 lmc_status st_tree_convert(const char *in_path, const char *out_path, int keeps_unfinished,
-                           const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+                           const st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     const st_tree_work work = {.in_path = in_path,
                                .out_path = out_path,
@@ -321,7 +321,7 @@ lmc_status st_tree_convert(const char *in_path, const char *out_path, int keeps_
     return transform(&work, diag);
 }
 
-lmc_status st_tree_restore(const char *in_path, const char *out_path, const lmc_st_options *options,
+lmc_status st_tree_restore(const char *in_path, const char *out_path, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag)
 {
     const st_tree_work work = {.in_path = in_path,

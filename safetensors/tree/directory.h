@@ -6,15 +6,15 @@
 #ifndef LMC_SAFETENSORS_TREE_DIRECTORY_H
 #define LMC_SAFETENSORS_TREE_DIRECTORY_H
 
-#include "safetensors/common/st_common.h"
+#include "safetensors/common/options.h"
 
 /* 1 if the call's input is a directory. */
-int st_is_directory(const char *path, const lmc_st_options *options);
+int st_is_directory(const char *path, const st_options *options);
 
 /* keeps_unfinished: what is finished is left to a later call if this one cannot go on. */
 lmc_status st_tree_convert(const char *in_path, const char *out_path, int keeps_unfinished,
-                           const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag);
-lmc_status st_tree_restore(const char *in_path, const char *out_path, const lmc_st_options *options,
+                           const st_options *options, lmc_st_result *result, lmc_st_diag *diag);
+lmc_status st_tree_restore(const char *in_path, const char *out_path, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag);
 
 #endif

@@ -20,7 +20,7 @@
 /* ---- by its name ---- */
 
 /* folder: NULL for the directory itself. One that is not there is left out. */
-static int add_dir(st_tree_base *base, const lmc_st_options *options, const char *dir, char *folder)
+static int add_dir(st_tree_base *base, const st_options *options, const char *dir, char *folder)
 {
     char *path = NULL;
     const int has_memory = st_find_folder(options->allocator, dir, folder, &path);
@@ -29,8 +29,8 @@ static int add_dir(st_tree_base *base, const lmc_st_options *options, const char
     return has_memory;
 }
 
-lmc_status st_tree_base_find(st_tree_base *base, const lmc_st_options *options, const char *path,
-                             int is_archive, lmc_st_options *inner, lmc_st_diag *diag)
+lmc_status st_tree_base_find(st_tree_base *base, const st_options *options, const char *path, int is_archive,
+                             st_options *inner, lmc_st_diag *diag)
 {
     static const char *const suffixes[] = {"", LMC_ARCHIVE_SUFFIX};
     const lmc_allocator *const memory = options->allocator;
@@ -76,7 +76,7 @@ void st_tree_base_free(st_tree_base *base, const lmc_allocator *memory)
     memset(base, 0, sizeof *base);
 }
 
-lmc_status st_tree_base_check(const lmc_st_options *options, lmc_st_diag *diag)
+lmc_status st_tree_base_check(const st_options *options, lmc_st_diag *diag)
 {
     if (!options->base || lmc_is_directory(options->base))
         return LMC_OK;
@@ -142,7 +142,7 @@ static int is_passed_over(lmc_status status)
     return status != LMC_ERR_NOMEM && status != LMC_ERR_CANCELLED;
 }
 
-static lmc_status read_folder(st_folder_names *names, const lmc_st_options *options, const char *folder,
+static lmc_status read_folder(st_folder_names *names, const st_options *options, const char *folder,
                               lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
@@ -199,7 +199,7 @@ void st_folder_names_free(st_folder_names *names, const lmc_allocator *memory)
 
 /* ---- by its tensors: the file ---- */
 
-lmc_status st_renamed_find(st_folder_names *names, const lmc_st_options *options, const char *folder,
+lmc_status st_renamed_find(st_folder_names *names, const st_options *options, const char *folder,
                            const char *path, char **found, lmc_st_diag *diag)
 {
     lmc_st_file *file = NULL;

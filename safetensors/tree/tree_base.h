@@ -6,7 +6,7 @@
 #define LMC_SAFETENSORS_TREE_TREE_BASE_H
 
 #include "safetensors/common/memory.h"
-#include "safetensors/common/st_common.h"
+#include "safetensors/common/options.h"
 
 /* Where the base of a directory's file is. */
 typedef struct st_tree_base {
@@ -23,12 +23,12 @@ typedef struct st_tree_base {
  * with ".lmc". A folder on the way that is not there may have another number in its name (os_find_similar_folder()).
  * Puts it into *inner, for calls on this file; *base must outlive those. Free with st_tree_base_free() in every case.
  * Error: NOMEM. */
-lmc_status st_tree_base_find(st_tree_base *base, const lmc_st_options *options, const char *path,
-                             int is_archive, lmc_st_options *inner, lmc_st_diag *diag);
+lmc_status st_tree_base_find(st_tree_base *base, const st_options *options, const char *path, int is_archive,
+                             st_options *inner, lmc_st_diag *diag);
 void st_tree_base_free(st_tree_base *base, const lmc_allocator *memory);
 
 /* ARG if the options' base is not a directory. */
-lmc_status st_tree_base_check(const lmc_st_options *options, lmc_st_diag *diag);
+lmc_status st_tree_base_check(const st_options *options, lmc_st_diag *diag);
 
 /* ---- by its tensors ---- */
 
@@ -52,7 +52,7 @@ typedef struct st_folder_names {
  * if no tensor of that is there. Wrappers' parts of names do not count. Only headers are read; those of a folder are
  * kept for the next call. A file that cannot be read is none. Errors: NOMEM, CANCELLED.
  * Free *names with st_folder_names_free() in every case. */
-lmc_status st_renamed_find(st_folder_names *names, const lmc_st_options *options, const char *folder,
+lmc_status st_renamed_find(st_folder_names *names, const st_options *options, const char *folder,
                            const char *path, char **found, lmc_st_diag *diag);
 void st_folder_names_free(st_folder_names *names, const lmc_allocator *memory);
 

@@ -58,7 +58,7 @@ lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry)
 
 /* ---- by names ---- */
 
-static int is_excluded(const lmc_st_options *options, const char *path)
+static int is_excluded(const st_options *options, const char *path)
 {
     for (size_t i = 0; i < options->exclude_count; i++)
         if (os_path_matches(options->excludes[i], path) ||
@@ -75,7 +75,7 @@ static lmc_status decide_by_content(st_tree_work *work, const os_entry *entry)
 {
     lmc_st_file *file = NULL;
     lmc_st_file *base = NULL;
-    const lmc_st_options *const options = work->options;
+    const st_options *const options = work->options;
     lmc_st_diag *const diag = work->diag;
     const int is_forward = work->direction == ST_TO_ARCHIVES;
     unsigned char *const is_worked = &work->is_worked[entry - work->tree.entries];

@@ -16,10 +16,10 @@ typedef struct st_tree_work {
     const char *out_path;
     st_direction direction;
     int keeps_unfinished;
-    const lmc_st_options *options; /* the caller's */
-    lmc_st_options inner;          /* for single files */
-    st_tree_base base;             /* of the one that is worked on */
-    st_folder_names base_names;    /* of the folder in the base directory that was looked at last */
+    const st_options *options;  /* the caller's */
+    st_options inner;           /* for single files */
+    st_tree_base base;          /* of the one that is worked on */
+    st_folder_names base_names; /* of the folder in the base directory that was looked at last */
     lmc_st_result *result;
     lmc_st_diag *diag;
     os_tree tree;

@@ -22,10 +22,10 @@ static size_t choose_values(const uint8_t *choice, unsigned values[LMC_H5_VALUE_
     const unsigned matrix_rows = choice[2] / 5 % 16; /* 0: the length of a row is not known */
     const int has_whole_rows = matrix_rows > 0 && chunk_nbytes % matrix_rows == 0;
     values[LMC_H5_VALUE_LEVEL] = choice[1] % 3 + (row_count > 0 ? LMC_H5_LEVEL_ROWS : 0);
-    values[LMC_H5_VALUE_ELEMENT] = elements[choice[2] % 5];
+    values[LMC_H5_VALUE_USER_ELEMENT_NBYTES] = elements[choice[2] % 5];
     values[LMC_H5_VALUE_BLOCK_KIB] = kib[choice[3] % 5];
     values[LMC_H5_VALUE_MAGIC] = LMC_H5_MAGIC;
-    values[LMC_H5_VALUE_ELEMENT_NBYTES] = 1u + choice[4];
+    values[LMC_H5_VALUE_FILTER_ELEMENT_NBYTES] = 1u + choice[4];
     values[LMC_H5_VALUE_TYPE] = 255u | flags << 8 | (unsigned)choice[6] << 16 | (unsigned)choice[7] << 24;
     values[LMC_H5_VALUE_CHUNK_LOW] = (unsigned)chunk_nbytes;
     values[LMC_H5_VALUE_CHUNK_HIGH] = 0;
@@ -35,7 +35,7 @@ static size_t choose_values(const uint8_t *choice, unsigned values[LMC_H5_VALUE_
         return choice[0] % 8;
     if (matrix_rows > 0)
         return LMC_H5_VALUE_COUNT_MAX;
-    return row_count > 0 ? LMC_H5_VALUE_ROWS + 1 : LMC_H5_VALUE_COUNT;
+    return row_count > 0 ? LMC_H5_VALUE_ROWS + 1 : LMC_H5_VALUE_COUNT_MIN;
 }
 
 static void check_round_trip(const uint8_t *chunk, size_t chunk_nbytes, const uint8_t *stored,
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         FUZZ_CLAIM(stored_nbytes <= chunk_nbytes + LMC_H5_OVERHEAD_MAX);
         check_round_trip(chunk, chunk_nbytes, stored, stored_nbytes);
     } else {
-        FUZZ_CLAIM(status == LMC_ERR_ARG && value_count >= LMC_H5_VALUE_COUNT && stored_nbytes == 0);
+        FUZZ_CLAIM(status == LMC_ERR_ARG && value_count >= LMC_H5_VALUE_COUNT_MIN && stored_nbytes == 0);
     }
     if (status == LMC_OK && (data[0] & OTHER_CONTEXT) != 0)
         check_other_context(values, value_count, chunk, chunk_nbytes, stored, stored_nbytes);

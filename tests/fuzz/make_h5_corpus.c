@@ -96,7 +96,7 @@ static size_t encode(const form *f, unsigned row_count, const uint8_t *chunk, si
                                                      0,
                                                      0,
                                                      row_count};
-    const size_t value_count = row_count > 0 ? LMC_H5_VALUE_ROWS + 1 : LMC_H5_VALUE_COUNT;
+    const size_t value_count = row_count > 0 ? LMC_H5_VALUE_ROWS + 1 : LMC_H5_VALUE_COUNT_MIN;
     size_t bound;
     size_t stored_nbytes;
     FUZZ_CLAIM(lmc_h5_encode_bound(nbytes, &bound) == LMC_OK);

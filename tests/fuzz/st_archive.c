@@ -5,6 +5,7 @@
  * of which one is made (st_craft.h). Opening, reading, verifying and restoring must tell the same of it.
  */
 #include "fuzz.h"
+#include "lmc_test_settings.h"
 #include "st_craft.h"
 #include "st_input.h"
 #include "st_memory.h"
@@ -24,13 +25,13 @@ static void watch_size(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
 }
 
 /* Of an archive that was cut short, what is left is verified too; CANCELLED if that is much. */
-static lmc_status verify_refused(const char *path, lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status verify_refused(const char *path, lmc_test_settings *options, lmc_st_diag *diag)
 {
     volatile int is_too_large = 0;
-    options->progress = watch_size;
-    options->user = (void *)&is_too_large;
-    options->cancel = &is_too_large;
-    return lmc_st_verify(path, options, NULL, diag);
+    options->common.progress = watch_size;
+    options->common.user = (void *)&is_too_large;
+    options->common.cancel = &is_too_large;
+    return lmc_test_verify_as(path, options, NULL, diag);
 }
 
 /* What cannot be opened cannot be verified or restored, and nothing is left behind. */
@@ -39,8 +40,7 @@ static void refuse(const char *path, const lmc_st_diag *expected)
     fuzz_directory directory;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     fuzz_directory_make(&directory);
-    lmc_st_options options;
-    lmc_st_options_init(&options);
+    lmc_test_settings options = {0};
     const lmc_status status = verify_refused(path, &options, &diag);
     FUZZ_CLAIM(status == expected->status ? strcmp(diag.text, expected->text) == 0
                                           : status == LMC_ERR_CANCELLED);
@@ -55,7 +55,7 @@ static void claim_result(const lmc_st_result *result, lmc_status status, size_t 
                          const fuzz_walk *walk)
 {
     FUZZ_CLAIM(result->stored_nbytes == (status == LMC_OK ? stored_nbytes : 0));
-    FUZZ_CLAIM(result->file_nbytes == (status == LMC_OK ? walk->nbytes : 0));
+    FUZZ_CLAIM(result->original_nbytes == (status == LMC_OK ? walk->nbytes : 0));
 }
 
 static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk *walk)
@@ -64,17 +64,16 @@ static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk 
     lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_diag verify_diag = LMC_INIT(lmc_st_diag);
-    lmc_st_options options;
-    lmc_st_options_init(&options);
+    lmc_test_settings options = {0};
     options.no_fsync = 1;
     fuzz_directory_make(&directory);
-    const lmc_status status = lmc_st_verify(path, &options, &result, &verify_diag);
+    const lmc_status status = lmc_test_verify_as(path, &options, &result, &verify_diag);
     fuzz_claim_diag(&verify_diag, status);
     claim_result(&result, status, nbytes, walk);
     FUZZ_CLAIM(status == LMC_OK ? walk->status == LMC_OK : walk->status != LMC_OK || walk->has_unread);
 
     /* without the base verify goes on and may find something worse; restore does not begin */
-    const lmc_status restore_status = lmc_st_restore(path, directory.file, &options, &result, &diag);
+    const lmc_status restore_status = lmc_test_restore_as(path, directory.file, &options, &result, &diag);
     const int lacks_base = restore_status == LMC_ERR_BASE && status != LMC_OK;
     FUZZ_CLAIM(restore_status == status || lacks_base);
     fuzz_claim_diag(&diag, restore_status);
@@ -92,7 +91,7 @@ static void lack_memory(const char *path, lmc_status expected, unsigned allowed_
 {
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    lmc_st_options options;
+    lmc_test_settings options;
     fuzz_memory memory;
     fuzz_memory_init(&memory, allowed_count);
     const lmc_status status = lmc_st_open(
@@ -105,8 +104,8 @@ static void lack_memory(const char *path, lmc_status expected, unsigned allowed_
     fuzz_memory_claim_free(&memory);
 
     fuzz_memory_init(&memory, allowed_count);
-    lmc_st_options_init(&options);
-    options.allocator = &memory.allocator;
+    options = (lmc_test_settings){0};
+    options.common.allocator = &memory.allocator;
     if (expected != LMC_OK) {
         const lmc_status verify_status = verify_refused(path, &options, NULL);
         FUZZ_CLAIM(verify_status == expected || verify_status == LMC_ERR_CANCELLED ||

@@ -5,6 +5,7 @@
  * of the inputs also converts and restores to them. What does not open, does not convert either.
  */
 #include "fuzz.h"
+#include "lmc_test_settings.h"
 #include "st_craft.h"
 #include "st_input.h"
 #include "st_walk.h"
@@ -28,21 +29,21 @@
 static void convert_and_back(const char *path, const uint8_t *data, size_t nbytes, uint64_t hash)
 {
     fuzz_directory directory;
-    lmc_st_options options;
+    lmc_test_settings options = {0};
     lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    lmc_st_options_init(&options);
     options.level = (lmc_level)(hash >> 16 & 3) % 3;
-    options.thread_count = 1 + (hash >> 24) % 2;
+    options.common.thread_count = 1 + (hash >> 24) % 2;
     options.no_fsync = 1;
     fuzz_directory_make(&directory);
-    FUZZ_CLAIM(lmc_st_convert(path, directory.file, &options, &result, &diag) == LMC_OK);
+    FUZZ_CLAIM(lmc_test_convert_as(path, directory.file, &options, &result, &diag) == LMC_OK);
     fuzz_claim_diag(&diag, LMC_OK);
-    FUZZ_CLAIM(result.file_nbytes == nbytes);
-    FUZZ_CLAIM(lmc_st_verify(directory.file, &options, &result, NULL) == LMC_OK && result.is_archive == 1);
+    FUZZ_CLAIM(result.original_nbytes == nbytes);
+    FUZZ_CLAIM(lmc_test_verify_as(directory.file, &options, &result, NULL) == LMC_OK &&
+               result.is_archive == 1);
     FUZZ_CLAIM(lmc_st_convert(directory.file, directory.other_file, NULL, NULL, NULL) == LMC_ERR_CORRUPT);
-    FUZZ_CLAIM(lmc_st_restore(directory.file, directory.other_file, &options, &result, &diag) == LMC_OK);
-    FUZZ_CLAIM(result.file_nbytes == nbytes);
+    FUZZ_CLAIM(lmc_test_restore_as(directory.file, directory.other_file, &options, &result, &diag) == LMC_OK);
+    FUZZ_CLAIM(result.original_nbytes == nbytes);
     fuzz_claim_file(directory.other_file, data, nbytes);
     fuzz_directory_remove(&directory);
 }

@@ -6,6 +6,7 @@
  * (st_craft.h). It has larger contents than st_archive, because small ones never see a second thread.
  */
 #include "fuzz.h"
+#include "lmc_test_settings.h"
 #include "st_craft.h"
 #include "st_input.h"
 #include "st_memory.h"
@@ -44,18 +45,17 @@ static void log_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes
 static lmc_status restore_plainly(const char *path, const fuzz_directory *directory, const fuzz_walk *walk,
                                   lmc_st_diag *diag)
 {
-    lmc_st_options options;
+    lmc_test_settings options = {0};
     lmc_st_result result = LMC_INIT(lmc_st_result);
-    lmc_st_options_init(&options);
-    options.thread_count = 1;
+    options.common.thread_count = 1;
     options.no_fsync = 1;
-    const lmc_status status = lmc_st_restore(path, directory->file, &options, &result, diag);
+    const lmc_status status = lmc_test_restore_as(path, directory->file, &options, &result, diag);
     fuzz_claim_diag(diag, status);
     FUZZ_CLAIM(fuzz_file_exists(directory->file) == (status == LMC_OK));
     if (status == LMC_OK) {
-        FUZZ_CLAIM(walk->status == LMC_OK && result.file_nbytes == walk->nbytes);
+        FUZZ_CLAIM(walk->status == LMC_OK && result.original_nbytes == walk->nbytes);
         fuzz_claim_file(directory->file, walk->bytes, walk->nbytes);
-        FUZZ_CLAIM(lmc_st_restore(path, directory->file, &options, NULL, NULL) == LMC_ERR_ARG);
+        FUZZ_CLAIM(lmc_test_restore_as(path, directory->file, &options, NULL, NULL) == LMC_ERR_ARG);
     }
     return status;
 }
@@ -65,16 +65,15 @@ static void restore_in_threads(const char *path, const fuzz_directory *directory
                                const lmc_st_diag *expected, unsigned thread_count, unsigned stop)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    lmc_st_options options;
+    lmc_test_settings options = {0};
     progress_log log = {.calls_until_stop = stop};
-    lmc_st_options_init(&options);
-    options.thread_count = thread_count;
+    options.common.thread_count = thread_count;
     options.no_fsync = 1;
     options.force = 1;
-    options.progress = log_progress;
-    options.user = &log;
-    options.cancel = &log.is_stopped;
-    const lmc_status status = lmc_st_restore(path, directory->file, &options, NULL, &diag);
+    options.common.progress = log_progress;
+    options.common.user = &log;
+    options.common.cancel = &log.is_stopped;
+    const lmc_status status = lmc_test_restore_as(path, directory->file, &options, NULL, &diag);
     fuzz_claim_diag(&diag, status);
     if (!log.is_stopped) {
         fuzz_claim_same_fault(expected, &diag);
@@ -93,11 +92,10 @@ static void verify_in_threads(const char *path, const lmc_st_diag *expected, uns
                               lmc_st_result *result)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.thread_count = thread_count;
+    lmc_test_settings options = {0};
+    options.common.thread_count = thread_count;
     options.sha256 = 1;
-    const lmc_status status = lmc_st_verify(path, &options, result, &diag);
+    const lmc_status status = lmc_test_verify_as(path, &options, result, &diag);
     fuzz_claim_diag(&diag, status);
     fuzz_claim_same_fault(expected, &diag);
 }
@@ -106,24 +104,23 @@ static void verify_in_threads(const char *path, const lmc_st_diag *expected, uns
 static void compare(const char *path, const fuzz_directory *directory, const fuzz_walk *walk,
                     unsigned thread_count, const lmc_st_result *verified)
 {
-    lmc_st_options options;
+    lmc_test_settings options = {0};
     lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_file *restored = NULL;
-    lmc_st_options_init(&options);
-    options.thread_count = thread_count;
+    options.common.thread_count = thread_count;
     options.sha256 = 1;
     const lmc_status status = lmc_st_open(directory->file, NULL, &restored, NULL);
     if (status != LMC_OK || lmc_st_is_archive(restored)) {
         lmc_st_close(restored); /* it claims to be an archive, and that is all that it can claim */
-        FUZZ_CLAIM(lmc_st_compare(path, directory->file, &options, NULL) != LMC_OK);
+        FUZZ_CLAIM(lmc_test_compare_as(path, directory->file, &options, NULL) != LMC_OK);
         return;
     }
     lmc_st_close(restored);
-    FUZZ_CLAIM(lmc_st_verify(directory->file, &options, &result, NULL) == LMC_OK);
+    FUZZ_CLAIM(lmc_test_verify_as(directory->file, &options, &result, NULL) == LMC_OK);
     FUZZ_CLAIM(memcmp(result.sha256, verified->sha256, sizeof(result.sha256)) == 0);
-    FUZZ_CLAIM(lmc_st_compare(path, directory->file, &options, NULL) == LMC_OK);
+    FUZZ_CLAIM(lmc_test_compare_as(path, directory->file, &options, NULL) == LMC_OK);
     fuzz_change_file(directory->file, walk->nbytes - 1);
-    FUZZ_CLAIM(lmc_st_compare(path, directory->file, &options, NULL) != LMC_OK);
+    FUZZ_CLAIM(lmc_test_compare_as(path, directory->file, &options, NULL) != LMC_OK);
 }
 
 /* To a pipe, as far as its buffer goes without a reader: what has arrived after a success is the file. */
@@ -131,12 +128,12 @@ static void restore_to_pipe(const char *path, const fuzz_walk *walk, lmc_status 
                             unsigned thread_count)
 {
     int ends[2];
-    lmc_st_options options;
-    lmc_st_options_init(&options);
+    lmc_test_settings options = {0};
     FUZZ_CLAIM(pipe(ends) == 0);
-    options.thread_count = thread_count;
+    options.common.thread_count = thread_count;
+    options.has_out_fd = 1;
     options.out_fd = ends[1];
-    FUZZ_CLAIM(lmc_st_restore(path, "pipe", &options, NULL, NULL) == expected);
+    FUZZ_CLAIM(lmc_test_restore_as(path, "pipe", &options, NULL, NULL) == expected);
     close(ends[1]);
     uint8_t *const bytes = fuzz_malloc(walk->nbytes + 1);
     size_t nbytes = 0;
@@ -154,14 +151,13 @@ static void restore_to_pipe(const char *path, const fuzz_walk *walk, lmc_status 
 static void lack_memory(const char *path, const fuzz_directory *directory, lmc_status expected,
                         unsigned thread_count, unsigned allowed_count)
 {
-    lmc_st_options options;
+    lmc_test_settings options = {0};
     fuzz_memory memory;
     fuzz_memory_init(&memory, allowed_count);
-    lmc_st_options_init(&options);
-    options.thread_count = thread_count;
+    options.common.thread_count = thread_count;
     options.no_fsync = 1;
-    options.allocator = &memory.allocator;
-    const lmc_status status = lmc_st_restore(path, directory->other_file, &options, NULL, NULL);
+    options.common.allocator = &memory.allocator;
+    const lmc_status status = lmc_test_restore_as(path, directory->other_file, &options, NULL, NULL);
     FUZZ_CLAIM(status == expected || (memory.has_failed && status == LMC_ERR_NOMEM));
     FUZZ_CLAIM(fuzz_file_exists(directory->other_file) == (status == LMC_OK));
     fuzz_memory_claim_free(&memory);

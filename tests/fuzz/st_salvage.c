@@ -4,6 +4,7 @@
 #include "st_salvage.h"
 
 #include "fuzz.h"
+#include "lmc_test_settings.h"
 #include "st_input.h"
 #include "st_walk.h"
 
@@ -73,7 +74,7 @@ static void claim_saved_file(const char *saved_path, const lmc_st_file *archive,
         lmc_st_close(saved);
         return;
     }
-    FUZZ_CLAIM(lmc_st_original_nbytes(saved) == result->file_nbytes);
+    FUZZ_CLAIM(lmc_st_original_nbytes(saved) == result->original_nbytes);
     FUZZ_CLAIM(lmc_st_tensor_count(saved) == result->tensor_count);
     if (archive != NULL) {
         FUZZ_CLAIM(lmc_st_metadata_count(saved) == lmc_st_metadata_count(archive));
@@ -87,20 +88,19 @@ static void claim_saved_file(const char *saved_path, const lmc_st_file *archive,
 void fuzz_salvage(const char *path, unsigned thread_count, const lmc_st_file *archive)
 {
     fuzz_directory directory;
-    lmc_st_options options;
+    lmc_test_settings options = {0};
     lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     salvage_log log = {.damaged_count = 0};
-    lmc_st_options_init(&options);
-    options.thread_count = thread_count;
+    options.common.thread_count = thread_count;
     options.no_fsync = 1;
     options.salvage = 1;
     options.damage = count_damage;
-    options.progress = watch_size;
-    options.cancel = &log.is_too_large;
-    options.user = &log;
+    options.common.progress = watch_size;
+    options.common.cancel = &log.is_too_large;
+    options.common.user = &log;
     fuzz_directory_make(&directory);
-    const lmc_status status = lmc_st_restore(path, directory.file, &options, &result, &diag);
+    const lmc_status status = lmc_test_restore_as(path, directory.file, &options, &result, &diag);
     fuzz_claim_diag(&diag, status);
     if (log.is_too_large) {
         FUZZ_CLAIM(status != LMC_OK || archive != NULL);

@@ -6,6 +6,7 @@
  * then per item its kind, its strings, and of a tensor dtype, rank and dimensions.
  */
 #include "fuzz.h"
+#include "lmc_test_settings.h"
 #include "st_input.h"
 #include "st_memory.h"
 #include "st_walk.h"
@@ -241,24 +242,26 @@ static int claim_plain_file(const model *model, const char *path, fuzz_walk *wal
 }
 
 /* Archive and file must say the same, whichever is written first. */
-static void write_both(const model *model, const fuzz_directory *directory, const lmc_st_options *options)
+static void write_both(const model *model, const fuzz_directory *directory, const lmc_test_settings *options)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     fuzz_walk walk;
-    const lmc_status status = lmc_st_writer_write_plain(model->writer, directory->file, options, NULL, &diag);
+    const lmc_status status =
+        lmc_test_writer_write_plain_as(model->writer, directory->file, options, NULL, &diag);
     fuzz_claim_diag(&diag, status);
     FUZZ_CLAIM(fuzz_file_exists(directory->file) == (status == LMC_OK));
     FUZZ_CLAIM(status == LMC_OK ? !model->has_repetition : status == LMC_ERR_ARG);
     FUZZ_CLAIM(status == LMC_OK || model->has_repetition || model->metadata_count > 1);
     if (status != LMC_OK) {
-        FUZZ_CLAIM(lmc_st_writer_write(model->writer, directory->file, options, NULL, NULL) == status);
+        FUZZ_CLAIM(lmc_test_writer_write_as(model->writer, directory->file, options, NULL, NULL) == status);
         return;
     }
     if (claim_plain_file(model, directory->file, &walk)) {
-        FUZZ_CLAIM(lmc_st_writer_write(model->writer, directory->other_file, options, NULL, &diag) == LMC_OK);
+        FUZZ_CLAIM(lmc_test_writer_write_as(model->writer, directory->other_file, options, NULL, &diag) ==
+                   LMC_OK);
         fuzz_claim_diag(&diag, LMC_OK);
-        FUZZ_CLAIM(lmc_st_compare(directory->other_file, directory->file, options, NULL) == LMC_OK);
-        FUZZ_CLAIM(lmc_st_restore(directory->other_file, directory->file, options, NULL, NULL) ==
+        FUZZ_CLAIM(lmc_test_compare_as(directory->other_file, directory->file, options, NULL) == LMC_OK);
+        FUZZ_CLAIM(lmc_test_restore_as(directory->other_file, directory->file, options, NULL, NULL) ==
                    LMC_ERR_ARG);
         free(walk.bytes);
     }
@@ -271,15 +274,15 @@ static void lack_memory(reader input, unsigned allowed_count)
     fuzz_directory directory;
     model model;
     memset(&model, 0, sizeof(model));
-    lmc_st_options options;
-    lmc_st_options_init(&options);
+    lmc_test_settings options = {0};
     options.level = LMC_LEVEL_FAST;
     options.no_fsync = 1;
     fuzz_memory_init(&memory, allowed_count);
     fuzz_directory_make(&directory);
     if (lmc_st_writer_create(&memory.allocator, &model.writer) == LMC_OK) {
         collect(&model, &input);
-        const lmc_status status = lmc_st_writer_write(model.writer, directory.file, &options, NULL, NULL);
+        const lmc_status status =
+            lmc_test_writer_write_as(model.writer, directory.file, &options, NULL, NULL);
         FUZZ_CLAIM(status == LMC_OK || status == LMC_ERR_ARG ||
                    (status == LMC_ERR_NOMEM && memory.has_failed));
         FUZZ_CLAIM(fuzz_file_exists(directory.file) == (status == LMC_OK));
@@ -293,14 +296,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
     reader input = {data, nbytes};
     fuzz_directory directory;
-    lmc_st_options options;
+    lmc_test_settings options = {0};
     model model;
     memset(&model, 0, sizeof(model));
     for (size_t i = 0; i < sizeof(content); i++)
         content[i] = nbytes == 0 ? 0 : data[i / 4 % nbytes];
-    lmc_st_options_init(&options);
     const uint8_t settings = take_byte(&input);
-    options.thread_count = 1 + settings % 3;
+    options.common.thread_count = 1 + settings % 3;
     options.level = settings % 16 == 15   ? LMC_LEVEL_MAX
                     : settings % 16 == 14 ? LMC_LEVEL_DEFAULT
                                           : LMC_LEVEL_FAST;

@@ -40,15 +40,11 @@ def test_results_know_their_size():
 
 
 def test_settings_get_the_size_that_the_package_knows():
-    params, options = _abi.Params(), _abi.StOptions()
+    params = _abi.Params()
     _abi.params_init(ctypes.byref(params), ctypes.sizeof(params))
-    _abi.st_options_init(ctypes.byref(options), ctypes.sizeof(options))
     assert params.struct_size == ctypes.sizeof(params) and params.row_nbytes == 0
-    assert options.struct_size == ctypes.sizeof(options) and options.in_fd == -1
-
-    run_options = _abi.RunOptions()
-    _abi.run_options_init(ctypes.byref(run_options), ctypes.sizeof(run_options))
-    assert run_options.struct_size == ctypes.sizeof(run_options) and run_options.has_step == 0
+    for struct in (_abi.StOptions, _abi.StConvertOptions, _abi.StVerifyOptions, _abi.RunAddOptions):
+        assert struct().struct_size == ctypes.sizeof(struct) and struct().common.thread_count == 0
 
 
 def test_every_level_and_dtype_has_the_number_of_the_library():

@@ -80,7 +80,7 @@ static size_t lmc_test_write_archive(const char *path, const unsigned char *cont
     unsigned char *const region = malloc(header_nbytes + table_nbytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(region);
     CU_ASSERT_EQUAL(st_archive_header_write(&parts, frame_sizes, region, header_nbytes, &diag), LMC_OK);
-    const st_table table = {.file_nbytes = 8 + (uint64_t)length + nbytes,
+    const st_table table = {.original_nbytes = 8 + (uint64_t)length + nbytes,
                             .header = text,
                             .header_nbytes = (size_t)length,
                             .archive_header_hash = st_hash(region + 8, header_nbytes - 8),

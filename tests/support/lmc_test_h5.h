@@ -72,7 +72,7 @@ static MAYBE_UNUSED const h5_case h5_cases[] = {
 
 /* What stands in a file after these user values. */
 static MAYBE_UNUSED void h5_case_values(const h5_case *c, const unsigned user[LMC_H5_USER_VALUE_COUNT],
-                                        uint64_t chunk_nbytes, unsigned values[LMC_H5_VALUE_COUNT])
+                                        uint64_t chunk_nbytes, unsigned values[LMC_H5_VALUE_COUNT_MIN])
 {
     h5_params params;
     CU_ASSERT_EQUAL_FATAL(h5_params_read_user(user, LMC_H5_USER_VALUE_COUNT, &params), LMC_OK);

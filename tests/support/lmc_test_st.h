@@ -10,6 +10,7 @@
 #include "lmc_test.h"
 
 #include "lmc_st_experimental.h"
+#include "lmc_test_settings.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -147,11 +148,10 @@ static inline void lmc_test_weights(unsigned char *dst, size_t nbytes, uint32_t 
     }
 }
 
-static inline lmc_st_options lmc_test_options(unsigned thread_count)
+static inline lmc_test_settings lmc_test_options(unsigned thread_count)
 {
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.thread_count = thread_count;
+    lmc_test_settings options = {0};
+    options.common.thread_count = thread_count;
     options.no_fsync = 1;
     return options;
 }
@@ -176,7 +176,7 @@ static inline lmc_status lmc_test_add(lmc_st_writer *writer, const char *name, l
 static inline void lmc_test_write_model(const char *path, uint32_t seed)
 {
     static unsigned char data[2 * LMC_TEST_MODEL_COUNT];
-    const lmc_st_options options = lmc_test_options(1);
+    const lmc_test_settings options = lmc_test_options(1);
     lmc_st_writer *const writer = lmc_test_writer();
     lmc_test_weights(data, sizeof data, seed);
     CU_ASSERT_EQUAL(lmc_st_writer_set_metadata(writer, "format", 6, "pt", 2), LMC_OK);
@@ -184,7 +184,7 @@ static inline void lmc_test_write_model(const char *path, uint32_t seed)
     CU_ASSERT_EQUAL(lmc_test_add(writer, "b", LMC_DTYPE_BF16, LMC_TEST_MODEL_COUNT, data), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "c", LMC_DTYPE_U8, 5, data), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "none", LMC_DTYPE_F32, 0, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, path, &options, NULL, NULL), LMC_OK);
     lmc_st_writer_free(writer);
 }
 

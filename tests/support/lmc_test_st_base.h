@@ -56,9 +56,9 @@ static inline void lmc_test_rounded(unsigned char *dst, const unsigned char *src
 /* Writes a safetensors file of what the writer holds, and frees it. */
 static inline void lmc_test_write_plain(lmc_st_writer *writer, const char *path)
 {
-    lmc_st_options options = lmc_test_options(1);
+    lmc_test_settings options = lmc_test_options(1);
     options.force = 1;
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, path, &options, NULL, NULL), LMC_OK);
     lmc_st_writer_free(writer);
 }
 
@@ -79,30 +79,30 @@ static inline void lmc_test_write_snapshot(const char *path, unsigned step)
 static inline lmc_status lmc_test_convert(const char *in, const char *base, const char *out,
                                           unsigned thread_count, lmc_st_diag *diag)
 {
-    lmc_st_options options = lmc_test_options(thread_count);
+    lmc_test_settings options = lmc_test_options(thread_count);
     options.force = 1;
     options.base = base;
-    return lmc_st_convert(in, out, &options, NULL, diag);
+    return lmc_test_convert_as(in, out, &options, NULL, diag);
 }
 
 /* base, base_dir: NULL for none. */
 static inline lmc_status lmc_test_restore(const char *in, const char *base, const char *base_dir,
                                           const char *out, lmc_st_diag *diag)
 {
-    lmc_st_options options = lmc_test_options(2);
+    lmc_test_settings options = lmc_test_options(2);
     options.force = 1;
     options.base = base;
     options.base_dirs = &base_dir;
     options.base_dir_count = base_dir != NULL;
-    return lmc_st_restore(in, out, &options, NULL, diag);
+    return lmc_test_restore_as(in, out, &options, NULL, diag);
 }
 
 static inline lmc_status lmc_test_verify_with(const char *in, const char *base, lmc_st_result *result,
                                               lmc_st_diag *diag)
 {
-    lmc_st_options options = lmc_test_options(2);
+    lmc_test_settings options = lmc_test_options(2);
     options.base = base;
-    return lmc_st_verify(in, &options, result, diag);
+    return lmc_test_verify_as(in, &options, result, diag);
 }
 
 /* Restores and compares; removes what was restored. */

@@ -19,10 +19,10 @@ static inline void lmc_test_count_damage(void *user, const lmc_st_diag *diag)
     lmc_test_damage_count += diag->status != LMC_OK;
 }
 
-static inline lmc_st_options lmc_test_call_options(void)
+static inline lmc_test_settings lmc_test_call_options(void)
 {
-    lmc_st_options options = lmc_test_options(lmc_test_threads);
-    options.allocator = lmc_test_memory;
+    lmc_test_settings options = lmc_test_options(lmc_test_threads);
+    options.common.allocator = lmc_test_memory;
     options.damage = lmc_test_count_damage;
     return options;
 }
@@ -45,7 +45,7 @@ static inline void lmc_test_join(char *path, const char *name)
 static inline void lmc_test_calls_write_plain(const char *path)
 {
     static unsigned char data[6505];
-    const lmc_st_options options = lmc_test_options(1);
+    const lmc_test_settings options = lmc_test_options(1);
     lmc_st_writer *const writer = lmc_test_writer();
     lmc_test_weights(data, sizeof data, 1);
     for (size_t i = 6000; i < 6500; i++)
@@ -56,7 +56,7 @@ static inline void lmc_test_calls_write_plain(const char *path)
     CU_ASSERT_EQUAL(lmc_test_add(writer, "c", LMC_DTYPE_U8, 5, data + 6500), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "tied to a", LMC_DTYPE_BF16, 3000, data), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "none", LMC_DTYPE_F32, 0, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, path, &options, NULL, NULL), LMC_OK);
     lmc_st_writer_free(writer);
 }
 
@@ -82,7 +82,7 @@ static inline void lmc_test_calls_make_next(void)
 {
     static unsigned char data[6505];
     static unsigned char master[12000];
-    lmc_st_options options = lmc_test_options(1);
+    lmc_test_settings options = lmc_test_options(1);
     lmc_st_writer *const writer = lmc_test_writer();
     lmc_test_weights(data, sizeof data, 1);
     for (size_t i = 0; i < 3000; i++) {
@@ -97,16 +97,16 @@ static inline void lmc_test_calls_make_next(void)
     CU_ASSERT_EQUAL(lmc_test_add(writer, "master", LMC_DTYPE_F32, 3000, master), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "copy", LMC_DTYPE_BF16, 3000, copy), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "added", LMC_DTYPE_U8, 500, data), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, next_path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, next_path, &options, NULL, NULL), LMC_OK);
     lmc_st_writer_free(writer);
     options.base = archive_path;
-    CU_ASSERT_EQUAL(lmc_st_convert(next_path, based_path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert_as(next_path, based_path, &options, NULL, NULL), LMC_OK);
 }
 
 /* Call first; makes the directory too. */
 static inline void lmc_test_calls_make(void)
 {
-    const lmc_st_options options = lmc_test_options(1);
+    const lmc_test_settings options = lmc_test_options(1);
     size_t nbytes = 0;
     lmc_test_join(plain_path, "m.safetensors");
     lmc_test_join(archive_path, "m.safetensors.lmc");
@@ -118,7 +118,7 @@ static inline void lmc_test_calls_make(void)
     lmc_test_join(archives_path, "archives");
     lmc_test_join(out_path, "out");
     lmc_test_calls_write_plain(plain_path);
-    CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert_as(plain_path, archive_path, &options, NULL, NULL), LMC_OK);
     unsigned char *const bytes = lmc_test_read(archive_path, &nbytes);
     lmc_test_write(cut_path, bytes, nbytes - 20);
     bytes[nbytes - 600] ^= 1; /* in the frame of a or b */
@@ -127,7 +127,7 @@ static inline void lmc_test_calls_make(void)
     free(bytes);
     lmc_test_calls_make_next();
     lmc_test_calls_make_model();
-    CU_ASSERT_EQUAL(lmc_st_convert(model_path, archives_path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert_as(model_path, archives_path, &options, NULL, NULL), LMC_OK);
 }
 
 static inline void lmc_test_calls_end(void)
@@ -178,38 +178,40 @@ static inline lmc_status lmc_test_call_read(const lmc_test_call *call)
 
 static inline lmc_status lmc_test_call_convert(const lmc_test_call *call)
 {
-    const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_convert(call->path, out_path, &options, NULL, NULL);
+    const lmc_test_settings options = lmc_test_call_options();
+    return lmc_test_convert_as(call->path, out_path, &options, NULL, NULL);
 }
 
 /* If it needs a base, that is looked for, and there are two that might be it. */
 static inline lmc_status lmc_test_call_restore(const lmc_test_call *call)
 {
-    const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_restore(call->path, out_path, &options, NULL, NULL);
+    const lmc_test_settings options = lmc_test_call_options();
+    return lmc_test_restore_as(call->path, out_path, &options, NULL, NULL);
 }
 
 static inline lmc_status lmc_test_call_convert_next(const lmc_test_call *call)
 {
-    lmc_st_options options = lmc_test_call_options();
+    lmc_test_settings options = lmc_test_call_options();
     const char *const dirs[] = {lmc_test_dir, "/nowhere"};
     options.base = archive_path;
     options.base_dirs = dirs;
     options.base_dir_count = 2;
-    return lmc_st_convert(call->path, out_path, &options, NULL, NULL);
+    return lmc_test_convert_as(call->path, out_path, &options, NULL, NULL);
 }
 
 /* From a stream to a stream: both are collected in temporary files. */
 static inline lmc_status lmc_test_call_streams(const lmc_test_call *call)
 {
-    lmc_st_options options = lmc_test_call_options();
+    lmc_test_settings options = lmc_test_call_options();
+    options.has_in_fd = 1;
     options.in_fd = open(call->path, O_RDONLY);
+    options.has_out_fd = 1;
     options.out_fd = open("/dev/null", O_WRONLY);
     (void)lseek(options.in_fd, 8, SEEK_SET);
-    lmc_status status = lmc_st_convert("in", "out", &options, NULL, NULL);
+    lmc_status status = lmc_test_convert_as("in", "out", &options, NULL, NULL);
     CU_ASSERT_TRUE(status == LMC_ERR_HEADER || status == LMC_ERR_LIMIT || status == LMC_ERR_NOMEM);
     (void)lseek(options.in_fd, 0, SEEK_SET);
-    status = lmc_st_convert("in", "out", &options, NULL, NULL);
+    status = lmc_test_convert_as("in", "out", &options, NULL, NULL);
     close(options.in_fd);
     close(options.out_fd);
     return status;
@@ -223,33 +225,34 @@ static inline lmc_status lmc_test_as_damage(lmc_status status)
 
 static inline lmc_status lmc_test_call_verify(const lmc_test_call *call)
 {
-    const lmc_st_options options = lmc_test_call_options();
-    return lmc_test_as_damage(lmc_st_verify(call->path, &options, NULL, NULL));
+    const lmc_test_settings options = lmc_test_call_options();
+    return lmc_test_as_damage(lmc_test_verify_as(call->path, &options, NULL, NULL));
 }
 
 static inline lmc_status lmc_test_call_verify_sha256(const lmc_test_call *call)
 {
-    lmc_st_options options = lmc_test_call_options();
+    lmc_test_settings options = lmc_test_call_options();
     options.sha256 = 1;
-    return lmc_st_verify(call->path, &options, NULL, NULL);
+    return lmc_test_verify_as(call->path, &options, NULL, NULL);
 }
 
 static inline lmc_status lmc_test_call_salvage(const lmc_test_call *call)
 {
-    lmc_st_options options = lmc_test_call_options();
+    lmc_test_settings options = lmc_test_call_options();
     options.salvage = 1;
-    return lmc_test_as_damage(lmc_st_restore(call->path, out_path, &options, NULL, NULL));
+    return lmc_test_as_damage(lmc_test_restore_as(call->path, out_path, &options, NULL, NULL));
 }
 
 /* An archive with its file, or both in directories. */
 static inline lmc_status lmc_test_call_compare(const lmc_test_call *call)
 {
-    const lmc_st_options options = lmc_test_call_options();
-    return lmc_st_compare(call->path, call->path == archive_path ? plain_path : model_path, &options, NULL);
+    const lmc_test_settings options = lmc_test_call_options();
+    return lmc_test_compare_as(call->path, call->path == archive_path ? plain_path : model_path, &options,
+                               NULL);
 }
 
 typedef lmc_status lmc_test_write_function(const lmc_st_writer *writer, const char *path,
-                                           const lmc_st_options *options, lmc_st_result *result,
+                                           const lmc_test_settings *options, lmc_st_result *result,
                                            lmc_st_diag *diag);
 
 static inline lmc_status lmc_test_fill_writer(lmc_st_writer *writer)
@@ -268,11 +271,11 @@ static inline lmc_status lmc_test_fill_writer(lmc_st_writer *writer)
     return status;
 }
 
-static inline lmc_status lmc_test_call_writer_as(lmc_test_write_function *write)
+static inline lmc_status lmc_test_call_writer_with(lmc_test_write_function *write)
 {
-    lmc_st_options options = lmc_test_call_options();
+    lmc_test_settings options = lmc_test_call_options();
     lmc_st_writer *writer = NULL;
-    options.allocator = NULL; /* not used */
+    options.common.allocator = NULL; /* that of the writer */
     lmc_status status = lmc_st_writer_create(lmc_test_memory, &writer);
     if (status == LMC_OK)
         status = lmc_test_fill_writer(writer);
@@ -285,21 +288,21 @@ static inline lmc_status lmc_test_call_writer_as(lmc_test_write_function *write)
 static inline lmc_status lmc_test_call_writer(const lmc_test_call *call)
 {
     (void)call;
-    return lmc_test_call_writer_as(lmc_st_writer_write);
+    return lmc_test_call_writer_with(lmc_test_writer_write_as);
 }
 
 static inline lmc_status lmc_test_call_writer_plain(const lmc_test_call *call)
 {
     (void)call;
-    return lmc_test_call_writer_as(lmc_st_writer_write_plain);
+    return lmc_test_call_writer_with(lmc_test_writer_write_plain_as);
 }
 
 /* Of the directory's folder. The base of its file has another name. */
 static inline lmc_status lmc_test_call_convert_renamed(const lmc_test_call *call)
 {
-    lmc_st_options options = lmc_test_call_options();
+    lmc_test_settings options = lmc_test_call_options();
     options.base = call->path;
-    return lmc_st_convert(lmc_test_path("model/sub"), out_path, &options, NULL, NULL);
+    return lmc_test_convert_as(lmc_test_path("model/sub"), out_path, &options, NULL, NULL);
 }
 
 /* Over an empty directory, which any output may replace. */
@@ -316,9 +319,9 @@ static inline lmc_status lmc_test_call_convert_to_empty(const lmc_test_call *cal
  * removed last, and without memory it cannot be: then it stays beside the new one. */
 static inline lmc_status lmc_test_call_replace_directory(const lmc_test_call *call)
 {
-    lmc_st_options options = lmc_test_call_options();
+    lmc_test_settings options = lmc_test_call_options();
     options.force = 1;
-    const lmc_status status = lmc_st_convert(call->path, archives_path, &options, NULL, NULL);
+    const lmc_status status = lmc_test_convert_as(call->path, archives_path, &options, NULL, NULL);
     if (status == LMC_OK)
         lmc_test_remove(lmc_test_path(".archives.lmc-st-partial"));
     return status;

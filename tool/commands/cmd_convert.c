@@ -51,15 +51,16 @@ static lmc_status convert_one(cli_job *job, const char *in_path, const char *out
     lmc_st_file *file = NULL;
     size_t header_nbytes = 0;
     const lmc_st_result *const result = &job->result;
-    const lmc_status status = lmc_st_convert(in_path, out_path, &job->options, &job->result, &job->diag);
+    const lmc_st_convert_options options = cli_job_convert_options(job);
+    const lmc_status status = lmc_st_convert(in_path, out_path, &options, &job->result, &job->diag);
     const int is_directory = result->file_count > 0;
     const uint64_t count = is_directory ? 0 : result->tensor_count;
     if (status != LMC_OK || (job->args->seen & CLI_OPT_QUIET) != 0 ||
-        result->stored_nbytes < result->file_nbytes + GROWTH_TOLD_NBYTES)
+        result->stored_nbytes < result->original_nbytes + GROWTH_TOLD_NBYTES)
         return status;
     if (count > 0 && job->out_path && lmc_st_open(job->out_path, NULL, &file, NULL) == LMC_OK) {
         (void)lmc_st_header(file, &header_nbytes);
-        const uint64_t mean_nbytes = (result->file_nbytes - 8 - header_nbytes) / count;
+        const uint64_t mean_nbytes = (result->original_nbytes - 8 - header_nbytes) / count;
         char mean[24] = "less than 1";
         if (mean_nbytes > 0)
             snprintf(mean, sizeof mean, "%llu", (unsigned long long)mean_nbytes);
@@ -72,7 +73,7 @@ static lmc_status convert_one(cli_job *job, const char *in_path, const char *out
     cli_progress_clear(&job->progress);
     fprintf(stderr, "lmc-st: %s: the %s larger than its source (%llu instead of %llu bytes)%s\n",
             cli_shown(shown, sizeof shown, in_path), is_directory ? "directory of archives is" : "archive is",
-            (unsigned long long)result->stored_nbytes, (unsigned long long)result->file_nbytes, cause);
+            (unsigned long long)result->stored_nbytes, (unsigned long long)result->original_nbytes, cause);
     return status;
 }
 
@@ -82,20 +83,19 @@ static void print_summary(const cli_job *job)
     lmc_st_file *file = NULL;
     lmc_st_base base = LMC_INIT(lmc_st_base);
     fprintf(stderr, "%s: %llu bytes -> %llu, ratio %.4f, %.2f GiB/s", job->progress.label,
-            (unsigned long long)result->file_nbytes, (unsigned long long)result->stored_nbytes,
-            (double)result->stored_nbytes / (double)result->file_nbytes, cli_job_speed(job));
+            (unsigned long long)result->original_nbytes, (unsigned long long)result->stored_nbytes,
+            (double)result->stored_nbytes / (double)result->original_nbytes, cli_job_speed(job));
     if (result->file_count > 0) {
         fprintf(stderr, ", %llu files (%llu archives kept)", (unsigned long long)result->file_count,
                 (unsigned long long)result->kept_count);
     }
     /* how much was coded against --base: nothing, if that was the wrong file */
     if (job->args->base && job->out_path && result->file_count == 0 &&
-        lmc_st_open(job->out_path, NULL, &file, NULL) == LMC_OK) {
-        (void)lmc_st_base_info(file, &base);
+        lmc_st_open(job->out_path, NULL, &file, NULL) == LMC_OK && lmc_st_base_info(file, &base) == LMC_OK) {
         fprintf(stderr, ", %llu of %llu tensors against the base", (unsigned long long)base.tensor_count,
                 (unsigned long long)result->tensor_count);
-        lmc_st_close(file);
     }
+    lmc_st_close(file);
     fprintf(stderr, "\n");
 }
 

@@ -42,7 +42,7 @@ typedef struct comparison {
     const lmc_st_file *a, *b;
     cli_pair *pairs;
     size_t pair_count;
-    const lmc_st_options *options;
+    const lmc_st_common *common;
     uint64_t total_nbytes;
     pthread_mutex_t lock; /* of what follows */
     size_t next;          /* pair that no thread has taken */
@@ -66,8 +66,8 @@ static int goes_on(worker *worker, uint64_t nbytes)
     comparison *const shared = worker->shared;
     pthread_mutex_lock(&shared->lock);
     shared->done_nbytes += nbytes;
-    if (shared->options->progress)
-        shared->options->progress(shared->options->user, shared->done_nbytes, shared->total_nbytes);
+    if (shared->common->progress)
+        shared->common->progress(shared->common->user, shared->done_nbytes, shared->total_nbytes);
     const int has_failed = shared->failed_at < worker->index;
     pthread_mutex_unlock(&shared->lock);
     return !has_failed && cli_cancel == 0;
@@ -194,7 +194,7 @@ static void *compare_pairs(void *argument)
 }
 
 lmc_status cli_diff_contents(const lmc_st_file *a, const lmc_st_file *b, cli_pair *pairs, size_t pair_count,
-                             const lmc_st_options *options, lmc_st_diag *diag)
+                             const lmc_st_common *common, lmc_st_diag *diag)
 {
     pthread_t threads[LMC_THREAD_COUNT_MAX];
     size_t started_count = 0;
@@ -202,10 +202,10 @@ lmc_status cli_diff_contents(const lmc_st_file *a, const lmc_st_file *b, cli_pai
                          .b = b,
                          .pairs = pairs,
                          .pair_count = pair_count,
-                         .options = options,
+                         .common = common,
                          .failed_at = SIZE_MAX,
                          .diag = diag};
-    const size_t wanted_count = options->thread_count != 0 ? options->thread_count : lmc_core_count();
+    const size_t wanted_count = common->thread_count != 0 ? common->thread_count : lmc_core_count();
     for (size_t i = 0; i < pair_count; i++)
         shared.total_nbytes += pairs[i].nbytes;
     pthread_mutex_init(&shared.lock, NULL);
@@ -404,16 +404,15 @@ static void print_json(const diff *diff)
 
 static int compare(const cli_args *args, diff *diff)
 {
-    lmc_st_options options;
+    lmc_st_common common = cli_common(args);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     cli_progress progress;
     if (pair_tensors(diff) != LMC_OK)
         return cli_fail_nomem();
-    cli_set_options(args, &options);
     cli_progress_start(&progress, args, args->operands[0]);
-    options.progress = cli_progress_update;
-    options.user = &progress;
-    lmc_status status = cli_diff_contents(diff->a, diff->b, diff->pairs, diff->pair_count, &options, &diag);
+    common.progress = cli_progress_update;
+    common.user = &progress;
+    lmc_status status = cli_diff_contents(diff->a, diff->b, diff->pairs, diff->pair_count, &common, &diag);
     /* headers, and what else is no tensor */
     const lmc_st_container container = lmc_st_container_of(diff->a);
     const uint64_t rest_nbytes = lmc_st_skeleton_nbytes(diff->a);

@@ -19,7 +19,7 @@ typedef struct cli_pair {
  * options thread_count, progress and user; each thread takes one pair after another. Errors: IO, NOMEM, CANCELLED, and
  * for frames CORRUPT, CHECKSUM, UNSUPPORTED, TRUNCATED, BASE; the error of the first pair is returned. */
 lmc_status cli_diff_contents(const lmc_st_file *a, const lmc_st_file *b, cli_pair *pairs, size_t pair_count,
-                             const lmc_st_options *options, lmc_st_diag *diag);
+                             const lmc_st_common *common, lmc_st_diag *diag);
 
 /* Compares two open files and prints what differs. label: the file's name, which is printed with it; may be NULL.
  * Returns the exit status: CLI_BAD_DATA if they differ. */

@@ -144,7 +144,7 @@ static lmc_status read_next(void *user, uint64_t offset, void *dst, size_t nbyte
  * the exit status. */
 static int get_operand(const cli_args *args, const lmc_st_file *file, const char *operand)
 {
-    lmc_st_options options;
+    lmc_st_output_options options = LMC_INIT(lmc_st_output_options);
     const int is_stream = !args->output || strcmp(args->output, "-") == 0;
     request *const request = calloc(1, sizeof *request); /* a slice may have very many dimensions */
     if (!request)
@@ -156,8 +156,10 @@ static int get_operand(const cli_args *args, const lmc_st_file *file, const char
         free(request);
         return cli_usage_error(args->command, "standard output is a terminal: redirect it, or add -f");
     }
-    cli_set_options(args, &options);
-    options.out_fd = is_stream ? STDOUT_FILENO : -1;
+    options.common = cli_common(args);
+    options.force = (args->seen & CLI_OPT_FORCE) != 0;
+    options.has_out_fd = is_stream;
+    options.out_fd = is_stream ? STDOUT_FILENO : 0;
     if (status == LMC_OK)
         status = lmc_st_reader_create(request->file, request->index, &request->reader, &request->diag);
     if (status == LMC_OK) {

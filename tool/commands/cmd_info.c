@@ -36,9 +36,9 @@ static void print_bases(const lmc_st_file *file, int is_json)
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     char shown[512];
     int depth = 0;
-    for (; file && lmc_st_base_info(file, &base); depth++) {
+    for (; file && lmc_st_base_info(file, &base) == LMC_OK && base.name; depth++) {
         const unsigned long long hash = base.content_hash;
-        const unsigned long long nbytes = base.file_nbytes;
+        const unsigned long long nbytes = base.original_nbytes;
         const unsigned long long needed = base.tensor_count;
         const unsigned long long count = lmc_st_tensor_count(file);
         const lmc_st_file *found = NULL;

@@ -45,14 +45,15 @@ static char *output_name(const cli_args *args, const char *in_path, const char *
 
 static lmc_status restore_one(cli_job *job, const char *in_path, const char *out_path)
 {
-    return lmc_st_restore(in_path, out_path, &job->options, &job->result, &job->diag);
+    const lmc_st_restore_options options = cli_job_restore_options(job);
+    return lmc_st_restore(in_path, out_path, &options, &job->result, &job->diag);
 }
 
 static void print_summary(const cli_job *job)
 {
     const lmc_st_result *const result = &job->result;
     fprintf(stderr, "%s: %llu bytes -> %llu, %.2f GiB/s", job->progress.label,
-            (unsigned long long)result->stored_nbytes, (unsigned long long)result->file_nbytes,
+            (unsigned long long)result->stored_nbytes, (unsigned long long)result->original_nbytes,
             cli_job_speed(job));
     if (result->damaged_count > 0) {
         fprintf(stderr, ", %llu tensors saved, %llu lost", (unsigned long long)result->tensor_count,
@@ -79,8 +80,9 @@ const cli_command cli_restore = {"restore",     CLI_RESTORE,   "write the files 
 
 static lmc_status cat_one(cli_job *job, const char *in_path, const char *out_path)
 {
+    const lmc_st_restore_options options = cli_job_restore_options(job);
     (void)out_path;
-    return lmc_st_cat(in_path, &job->options, &job->result, &job->diag);
+    return lmc_st_cat(in_path, &options, &job->result, &job->diag);
 }
 
 static int run_cat(const cli_args *args)

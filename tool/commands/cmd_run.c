@@ -4,6 +4,7 @@
  */
 #include "tool/commands/cmd_run.h"
 
+#include "tool/inputs.h"
 #include "tool/removal.h"
 #include "tool/tool_path.h"
 
@@ -127,9 +128,9 @@ static void show_step(void *user, lmc_run_event event, const lmc_run_step *step)
     printf("step %llu: %s%s", (unsigned long long)step->step,
            is_dry && event != LMC_RUN_PRESENT ? "would be " : "", lmc_run_event_name(event));
     if (event == LMC_RUN_ADDED && !is_dry) {
-        printf(", %llu bytes -> %llu, ratio %.4f", (unsigned long long)step->file_nbytes,
+        printf(", %llu bytes -> %llu, ratio %.4f", (unsigned long long)step->original_nbytes,
                (unsigned long long)step->stored_nbytes,
-               step->file_nbytes > 0 ? (double)step->stored_nbytes / (double)step->file_nbytes : 1);
+               step->original_nbytes > 0 ? (double)step->stored_nbytes / (double)step->original_nbytes : 1);
     }
     if (event == LMC_RUN_ADDED || event == LMC_RUN_REBASED) {
         if (step->has_base)
@@ -141,14 +142,34 @@ static void show_step(void *user, lmc_run_event event, const lmc_run_step *step)
     fflush(stdout);
 }
 
-void cli_run_set_options(const cli_args *args, lmc_run_options *options)
+lmc_run_add_options cli_run_add_options(const cli_job *job)
 {
-    lmc_run_options_init(options);
-    options->has_step = (args->seen & CLI_OPT_STEP) != 0;
-    options->step = args->step;
-    options->key_every = args->key_every;
-    options->dry_run = (args->seen & CLI_OPT_DRY_RUN) != 0;
-    options->step_done = show_step;
+    lmc_run_add_options options = LMC_INIT(lmc_run_add_options);
+    const cli_args *const args = job->args;
+    options.common = job->common;
+    options.has_step = (args->seen & CLI_OPT_STEP) != 0;
+    options.step = args->step;
+    options.key_every = args->key_every;
+    options.dry_run = (args->seen & CLI_OPT_DRY_RUN) != 0;
+    options.level = args->level;
+    options.force = (args->seen & CLI_OPT_FORCE) != 0;
+    options.no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
+    options.excludes = args->excludes;
+    options.exclude_count = args->exclude_count;
+    options.step_done = show_step;
+    options.file_done = cli_job_show_file;
+    options.warning = (args->seen & CLI_OPT_QUIET) != 0 ? NULL : cli_job_show_warning;
+    return options;
+}
+
+lmc_run_drop_options cli_run_drop_options(const cli_job *job)
+{
+    lmc_run_drop_options options = LMC_INIT(lmc_run_drop_options);
+    options.common = job->common;
+    options.dry_run = (job->args->seen & CLI_OPT_DRY_RUN) != 0;
+    options.no_fsync = (job->args->seen & CLI_OPT_NO_FSYNC) != 0;
+    options.step_done = show_step;
+    return options;
 }
 
 /* ---- add ---- */
@@ -176,9 +197,8 @@ static int compare_snapshots(const void *left, const void *right)
 int cli_run_remove_snapshot(const cli_args *args, cli_job *job, const lmc_run_step *step)
 {
     cli_removal *removal = NULL;
-    lmc_st_options options = job->options;
-    options.progress = NULL;
-    options.force = 0;
+    lmc_st_options options = LMC_INIT(lmc_st_options);
+    options.common = cli_common(args);
     int status = cli_removal_begin(&removal, job->in_path);
     if (status == CLI_OK &&
         lmc_run_compare(args->operands[0], step->step, job->in_path, &options, &job->diag) != LMC_OK)
@@ -191,7 +211,6 @@ int cli_run_remove_snapshot(const cli_args *args, cli_job *job, const lmc_run_st
 
 static int run_add(const cli_args *args)
 {
-    lmc_run_options run_options;
     int worst = CLI_OK;
     /* a link, "." and ".." lead to a directory under another name, which may be one without a step */
     const int is_removed = (args->seen & (CLI_OPT_RM | CLI_OPT_DRY_RUN)) == CLI_OPT_RM;
@@ -210,7 +229,6 @@ static int run_add(const cli_args *args)
         snapshots[i] = (snapshot){.path = args->operands[1 + i], .number = i};
         snapshots[i].has_step = lmc_run_step_of_name(snapshots[i].path, &snapshots[i].step);
     }
-    cli_run_set_options(args, &run_options);
     qsort(snapshots, (size_t)count, sizeof *snapshots, compare_snapshots);
     for (int i = 0; i < count && worst < 128; i++) {
         cli_job job;
@@ -222,8 +240,8 @@ static int run_add(const cli_args *args)
                 cli_usage_error(args->command, "--rm needs a directory's own name: no link, \".\" or \"..\"");
         } else {
             cli_job_start(&job, args, path);
-            exit_status = cli_job_end(
-                &job, lmc_run_add(args->operands[0], path, &run_options, &job.options, &step, &job.diag));
+            const lmc_run_add_options options = cli_run_add_options(&job);
+            exit_status = cli_job_end(&job, lmc_run_add(args->operands[0], path, &options, &step, &job.diag));
             if (exit_status == CLI_OK)
                 exit_status = cli_finish_output();
             if (exit_status == CLI_OK && is_removed)
@@ -249,6 +267,7 @@ static int run_restore(const cli_args *args)
 {
     cli_job job;
     uint64_t step = 0;
+    lmc_run_restore_options options = LMC_INIT(lmc_run_restore_options);
     if (args->operand_count != 2)
         return cli_usage_error(args->command, "run restore takes a run and a step");
     if (!args->output || strcmp(args->output, "-") == 0)
@@ -257,8 +276,28 @@ static int run_restore(const cli_args *args)
     if (status != CLI_OK)
         return status;
     cli_job_start(&job, args, args->output);
+    options.common = job.common;
+    options.force = (args->seen & CLI_OPT_FORCE) != 0;
+    options.no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
+    options.file_done = cli_job_show_file;
     return cli_job_end(
-        &job, lmc_run_restore(args->operands[0], step, args->output, &job.options, &job.result, &job.diag));
+        &job, lmc_run_restore(args->operands[0], step, args->output, &options, &job.result, &job.diag));
+}
+
+static lmc_status verify_steps(cli_job *job, const uint64_t *steps, size_t count)
+{
+    lmc_run_verify_options options = LMC_INIT(lmc_run_verify_options);
+    options.common = job->common;
+    options.step_done = show_step;
+    options.damage = cli_job_show_damage;
+    options.file_done = cli_job_show_file;
+    return lmc_run_verify(job->args->operands[0], steps, count, &options, &job->result, &job->diag);
+}
+
+static lmc_status drop_steps(cli_job *job, const uint64_t *steps, size_t count)
+{
+    const lmc_run_drop_options options = cli_run_drop_options(job);
+    return lmc_run_drop(job->args->operands[0], steps, count, &options, &job->diag);
 }
 
 /* Of run verify and run drop, which take steps. */
@@ -267,20 +306,15 @@ static int run_on_steps(const cli_args *args)
     cli_job job;
     uint64_t *steps = NULL;
     size_t count = 0;
-    lmc_run_options run_options;
-    const char *const run_dir = args->operands[0];
     const int is_drop = strcmp(args->command, cli_run_drop.name) == 0;
     if (args->operand_count < (is_drop ? 2 : 1))
         return cli_usage_error(args->command, is_drop ? "run drop takes a run and one step or more"
                                                       : "run verify takes a run, and steps of it");
     int exit_status = cli_run_read_steps(args, 1, &steps, &count);
     if (exit_status == CLI_OK) {
-        cli_job_start(&job, args, run_dir);
-        cli_run_set_options(args, &run_options);
-        exit_status = cli_job_end(
-            &job, is_drop ? lmc_run_drop(run_dir, steps, count, &run_options, &job.options, &job.diag)
-                          : lmc_run_verify(run_dir, steps, count, &run_options, &job.options, &job.result,
-                                           &job.diag));
+        cli_job_start(&job, args, args->operands[0]);
+        exit_status =
+            cli_job_end(&job, is_drop ? drop_steps(&job, steps, count) : verify_steps(&job, steps, count));
     }
     free(steps);
     const int output_status = cli_finish_output();
@@ -299,15 +333,14 @@ const cli_command cli_run_verify = {"run verify",         CLI_RUN_VERIFY, "check
 static int run_keep(const cli_args *args)
 {
     cli_job job;
-    lmc_run_options run_options;
     if (args->operand_count != 1)
         return cli_usage_error(args->command, "run keep takes one run");
     if (args->last == 0 && args->every == 0)
         return cli_usage_error(args->command, "run keep needs --last, --every, or both");
     cli_job_start(&job, args, args->operands[0]);
-    cli_run_set_options(args, &run_options);
-    const int exit_status = cli_job_end(&job, lmc_run_keep(args->operands[0], args->last, args->every,
-                                                           &run_options, &job.options, &job.diag));
+    const lmc_run_drop_options options = cli_run_drop_options(&job);
+    const int exit_status =
+        cli_job_end(&job, lmc_run_keep(args->operands[0], args->last, args->every, &options, &job.diag));
     const int output_status = cli_finish_output();
     return exit_status == CLI_OK ? output_status : exit_status;
 }
@@ -316,10 +349,12 @@ static int run_repair(const cli_args *args)
 {
     cli_job job;
     lmc_run *run = NULL;
+    lmc_st_options options = LMC_INIT(lmc_st_options);
     if (args->operand_count != 1)
         return cli_usage_error(args->command, "run repair takes one run");
     cli_job_start(&job, args, args->operands[0]);
-    lmc_status status = lmc_run_repair(args->operands[0], &job.options, &job.diag);
+    options.common = job.common;
+    lmc_status status = lmc_run_repair(args->operands[0], &options, &job.diag);
     if (status == LMC_OK)
         status = lmc_run_open(args->operands[0], NULL, &run, &job.diag);
     if (status == LMC_OK)

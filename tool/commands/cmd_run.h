@@ -16,8 +16,9 @@ int cli_run_read_steps(const cli_args *args, int first, uint64_t **steps, size_t
 /* One of them. */
 int cli_run_read_step(const cli_args *args, int operand, uint64_t *step);
 
-/* Options of a call on a run; lmc_st_options.user is the job. */
-void cli_run_set_options(const cli_args *args, lmc_run_options *options);
+/* Options of a job's call on a run. */
+lmc_run_add_options cli_run_add_options(const cli_job *job);
+lmc_run_drop_options cli_run_drop_options(const cli_job *job);
 
 /* Reads a step of the run operands[0] back, compares it with the snapshot job->in_path as that is now, and removes the
  * snapshot. Returns the exit status, after a message if it is not CLI_OK. */

@@ -153,7 +153,7 @@ static int run_diff(const cli_args *args)
     uint64_t steps[2] = {0, 0};
     uint64_t index = 0;
     lmc_run *run = NULL;
-    lmc_st_options options;
+    const lmc_st_compare_options options = cli_compare_options(args);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int exit_status = CLI_OK;
     if (args->operand_count != 3)
@@ -163,14 +163,13 @@ static int run_diff(const cli_args *args)
     if (exit_status == CLI_OK && lmc_run_open(args->operands[0], NULL, &run, &diag) != LMC_OK)
         exit_status = cli_report(&diag);
     for (int i = 0; i < 2 && exit_status == CLI_OK; i++) {
-        if (!lmc_run_find(run, steps[i], &index)) {
+        if (!lmc_run_find_step(run, steps[i], &index)) {
             cli_set_diag(&diag, args->operands[0], LMC_ERR_ARG, "there is no step %llu",
                          (unsigned long long)steps[i]);
             exit_status = cli_report(&diag);
         }
     }
     lmc_run_close(run);
-    cli_set_options(args, &options);
     for (int i = 0; i < 2 && exit_status == CLI_OK; i++) {
         lists[i] = (archives){.folder = cli_run_step_path(args->operands[0], steps[i], ""), .has_memory = 1};
         if (lists[i].folder &&

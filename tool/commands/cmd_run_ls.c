@@ -44,16 +44,16 @@ static void print_step(const lmc_run_step *step, int is_json)
     if (is_json) {
         printf("{\"step\":%llu,\"files\":%llu,\"nbytes\":%llu,\"stored_nbytes\":%llu,\"ratio\":",
                (unsigned long long)step->step, (unsigned long long)step->file_count,
-               (unsigned long long)step->file_nbytes, (unsigned long long)step->stored_nbytes);
-        cli_json_ratio(step->stored_nbytes, step->file_nbytes);
+               (unsigned long long)step->original_nbytes, (unsigned long long)step->stored_nbytes);
+        cli_json_ratio(step->stored_nbytes, step->original_nbytes);
         printf(",\"base\":%s,\"chain\":%s,\"time\":%lld}", base, chain, (long long)step->time_s);
         return;
     }
-    if (step->file_nbytes > 0)
-        snprintf(ratio, sizeof ratio, "%.4f", (double)step->stored_nbytes / (double)step->file_nbytes);
+    if (step->original_nbytes > 0)
+        snprintf(ratio, sizeof ratio, "%.4f", (double)step->stored_nbytes / (double)step->original_nbytes);
     show_time(step, when);
     printf("%12llu  %6llu  %14llu  %14llu  %8s  %12s  %5s  %s\n", (unsigned long long)step->step,
-           (unsigned long long)step->file_count, (unsigned long long)step->file_nbytes,
+           (unsigned long long)step->file_count, (unsigned long long)step->original_nbytes,
            (unsigned long long)step->stored_nbytes, ratio, base, chain, when);
 }
 
@@ -79,7 +79,7 @@ static totals add_up(const lmc_run *run)
         const lmc_run_step step = step_at(run, i);
         totals.key_frames += !step.has_base;
         totals.files += step.file_count;
-        totals.nbytes += step.file_nbytes;
+        totals.nbytes += step.original_nbytes;
         totals.stored_nbytes += step.stored_nbytes;
         if (step.chain != LMC_RUN_UNKNOWN && step.chain > totals.chain)
             totals.chain = step.chain;

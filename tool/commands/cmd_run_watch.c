@@ -288,16 +288,13 @@ static void add_entry(watch *watch, watch_entry *entry, const char *path, uint64
 {
     cli_job job;
     const cli_args *const args = watch->args;
-    lmc_run_options run_options;
     lmc_run_step step = LMC_INIT(lmc_run_step);
     uint64_t print = 0;
     cli_job_start(&job, args, path);
-    cli_run_set_options(args, &run_options);
-    if (entry->is_told) {
-        job.options.damage = NULL;
-        job.options.warning = NULL;
-    }
-    lmc_status status = lmc_run_add(watch->run_dir, path, &run_options, &job.options, &step, &job.diag);
+    lmc_run_add_options options = cli_run_add_options(&job);
+    if (entry->is_told)
+        options.warning = NULL;
+    lmc_status status = lmc_run_add(watch->run_dir, path, &options, &step, &job.diag);
     cli_progress_clear(&job.progress);
     if (status != LMC_OK) {
         fail_entry(watch, entry, &job, status);
@@ -316,8 +313,8 @@ static void add_entry(watch *watch, watch_entry *entry, const char *path, uint64
     if ((args->last == 0 && args->every == 0) || is_cancelled())
         return;
     cli_job_start(&job, args, watch->run_dir);
-    cli_run_set_options(args, &run_options);
-    status = lmc_run_keep(watch->run_dir, args->last, args->every, &run_options, &job.options, &job.diag);
+    const lmc_run_drop_options drop_options = cli_run_drop_options(&job);
+    status = lmc_run_keep(watch->run_dir, args->last, args->every, &drop_options, &job.diag);
     if (!is_cancelled() || status == LMC_OK)
         (void)cli_job_end(&job, status);
 }
@@ -344,7 +341,7 @@ static void try_entry(watch *watch, watch_entry *entry, const char *path, uint64
         }
     }
     cli_job_start(&job, args, path);
-    const lmc_status status = watch_check(path, &job.options, &container_count, &job.diag);
+    const lmc_status status = watch_check(path, args, &container_count, &job.diag);
     if (status != LMC_OK) {
         fail_entry(watch, entry, &job, status);
     } else if (container_count == 0) {

@@ -59,9 +59,10 @@ static int run_verify(const cli_args *args)
         const char *const path = args->operands[i];
         int exit_status = cli_base_check(args, path);
         cli_job_start(&job, args, path);
-        const char *const label = job.options.in_fd < 0 ? path : "standard input";
+        const lmc_st_verify_options options = cli_job_verify_options(&job);
+        const char *const label = options.has_in_fd ? "standard input" : path;
         if (exit_status == CLI_OK)
-            exit_status = cli_job_end(&job, lmc_st_verify(label, &job.options, &job.result, &job.diag));
+            exit_status = cli_job_end(&job, lmc_st_verify(label, &options, &job.result, &job.diag));
         if (exit_status == CLI_OK && args->sha256) {
             char found[65];
             for (size_t k = 0; k < 32; k++)

@@ -195,7 +195,7 @@ int watch_print(const char *path, const struct stat *run, uint64_t *print)
 
 typedef struct check_walk {
     walk walk;
-    const lmc_st_options *options;
+    const cli_args *args;
     uint64_t container_count;
     lmc_st_diag *diag;
 } check_walk;
@@ -238,9 +238,9 @@ static int check_file(walk *walk, const char *path, const char *name, const stru
         return 1;
     }
     int is_passed_over = !S_ISREG(found->st_mode);
-    for (size_t i = 0; i < own->options->exclude_count && name[0] != '\0'; i++)
-        is_passed_over |= fnmatch(own->options->excludes[i], name, 0) == 0 ||
-                          fnmatch(own->options->excludes[i], lmc_last_component(name), 0) == 0;
+    for (size_t i = 0; i < own->args->exclude_count && name[0] != '\0'; i++)
+        is_passed_over |= fnmatch(own->args->excludes[i], name, 0) == 0 ||
+                          fnmatch(own->args->excludes[i], lmc_last_component(name), 0) == 0;
     if (is_passed_over)
         return 0;
     const lmc_status status = lmc_st_open(path, NULL, &file, own->diag);
@@ -249,10 +249,9 @@ static int check_file(walk *walk, const char *path, const char *name, const stru
     return status != LMC_OK && (cli_exit_status(status) == CLI_SYSTEM || is_begun_container(path));
 }
 
-lmc_status watch_check(const char *path, const lmc_st_options *options, uint64_t *container_count,
-                       lmc_st_diag *diag)
+lmc_status watch_check(const char *path, const cli_args *args, uint64_t *container_count, lmc_st_diag *diag)
 {
-    check_walk own = {.walk = {.visit = check_file}, .options = options, .diag = diag};
+    check_walk own = {.walk = {.visit = check_file}, .args = args, .diag = diag};
     own.walk.user = &own;
     const int result = walk_path(&own.walk, path, "", 0);
     *container_count = own.container_count;

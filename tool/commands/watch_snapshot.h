@@ -77,7 +77,6 @@ int watch_print(const char *path, const struct stat *run, uint64_t *print);
 
 /* Success if the file, or each file of the directory that is a container, reads to its end. *container_count: how many
  * there are; archives are none. Files that options->excludes names are passed over. */
-lmc_status watch_check(const char *path, const lmc_st_options *options, uint64_t *container_count,
-                       lmc_st_diag *diag);
+lmc_status watch_check(const char *path, const cli_args *args, uint64_t *container_count, lmc_st_diag *diag);
 
 #endif

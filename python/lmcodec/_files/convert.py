@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Callable, Sequence
 
 from .. import _abi
+from .._codec import level_of
 from .._errors import ArgumentError, BaseError, DataError, UnsupportedError
 from . import memory
 from .options import CallOptions, Path, Progress, Sizes, encode_path
@@ -59,8 +60,9 @@ def convert(src: Path, dst: Path | None = None, *, level: str = "default", threa
     Raises FileExistsError, other OSError, DataError (`src` is an archive already, or is damaged), LimitError,
     BaseError, ArgumentError, MemoryError.
     """
-    options = CallOptions(level=level, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
-    options.struct.force, options.struct.no_fsync, options.struct.raw = force, not fsync, raw
+    options = CallOptions(_abi.StConvertOptions(), threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    options.struct.level, options.struct.raw = level_of(level), raw
+    options.struct.force, options.struct.no_fsync = force, not fsync
     options.exclude(excludes)
     options.tell_files(file_done)
     options.collect_warnings()
@@ -87,7 +89,7 @@ def restore(src: Path, dst: Path | None = None, *, threads: int | None = None, f
         exception for each one that is lost.
     Other arguments are those of convert(). Raises as convert() does, and ChecksumError, UnsupportedError.
     """
-    options = CallOptions(threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    options = CallOptions(_abi.StRestoreOptions(), threads=threads, base=base, base_dirs=base_dirs, progress=progress)
     options.struct.force, options.struct.no_fsync, options.struct.salvage = force, not fsync, salvage
     options.tell_files(file_done)
     options.collect_damages()
@@ -106,7 +108,7 @@ def verify(src: Path, *, threads: int | None = None, base: Path | None = None, b
     Raises the exception of the first damage; its `damages` has one for each. Raises BaseError if the base is missing,
     and as restore() does.
     """
-    options = CallOptions(threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    options = CallOptions(_abi.StVerifyOptions(), threads=threads, base=base, base_dirs=base_dirs, progress=progress)
     options.struct.sha256 = sha256
     options.collect_damages()
     return run_with_result(_abi.st_verify, options, encode_path(src))
@@ -118,7 +120,7 @@ def compare(archive: Path, plain: Path, *, threads: int | None = None, base: Pat
 
     Raises ChecksumError if they differ, and as verify() does.
     """
-    options = CallOptions(threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    options = CallOptions(_abi.StCompareOptions(), threads=threads, base=base, base_dirs=base_dirs, progress=progress)
     archive_path, plain_path = encode_path(archive), encode_path(plain)
     options.check(options.run(lambda settings, diag: _abi.st_compare(archive_path, plain_path, settings, diag)))
 
@@ -129,10 +131,10 @@ def open_original(src: Path, *, threads: int | None = None, base: Path | None = 
 
     It takes as much memory as the original has bytes until it is closed. Takes and raises what restore() does.
     """
-    options = CallOptions(threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    options = CallOptions(_abi.StRestoreOptions(), threads=threads, base=base, base_dirs=base_dirs, progress=progress)
     file = memory.new_file()
     try:
-        options.struct.out_fd = file.fileno()
+        options.struct.has_out_fd, options.struct.out_fd = 1, file.fileno()
         run_with_result(_abi.st_restore, options, encode_path(src), b"(memory)")
         file.seek(0)
     except BaseException:
@@ -148,9 +150,9 @@ def run_with_result(call: Any, options: CallOptions, *arguments: Any) -> Result:
     try:
         options.check(status)
     except (DataError, BaseError, UnsupportedError):
-        if not (options.struct.salvage and result.damaged_count > 0):
+        if not (getattr(options.struct, "salvage", 0) and result.damaged_count > 0):
             raise
-    return Result(result.file_nbytes, result.stored_nbytes, result.tensor_count, bool(result.is_archive),
+    return Result(result.original_nbytes, result.stored_nbytes, result.tensor_count, bool(result.is_archive),
                   result.file_count, result.kept_count, _abi.st_container_name(result.container).decode(),
-                  bytes(result.sha256) if options.struct.sha256 else None, tuple(options.damages),
+                  bytes(result.sha256) if getattr(options.struct, "sha256", 0) else None, tuple(options.damages),
                   tuple(options.warnings))

@@ -115,10 +115,9 @@ class Handle:
     def base_name(self) -> str | None:
         """Name of the file that the archive was coded against; None if it needs none."""
         base = _abi.StBase()
-        if not _abi.st_base_info(self.pointer, ctypes.byref(base)):
-            return None
-        name: bytes = base.name
-        return name.decode()
+        check_status(_abi.st_base_info(self.pointer, ctypes.byref(base)))
+        name: bytes | None = base.name
+        return name.decode() if name is not None else None
 
     def place(self, number: int) -> tuple[int, int]:
         """Where a tensor is stored in the open file: its offset and how many bytes."""
@@ -174,11 +173,9 @@ class Handle:
 
 def open_path(path: bytes, base: bytes | None, base_dirs: Any) -> Handle:
     """Opens a file of this machine. base_dirs: path_array()."""
-    handle = Handle(lambda pointer, diag: int(_abi.st_open(path, None, pointer, diag)))
-    if base is not None or base_dirs:
-        diag = _abi.StDiag()
-        check(_abi.st_set_base(handle.pointer, base, base_dirs, len(base_dirs), ctypes.byref(diag)), diag)
-    return handle
+    options = _abi.StOpenOptions()
+    options.base, options.base_dirs, options.base_dir_count = base, base_dirs, len(base_dirs)
+    return Handle(lambda pointer, diag: int(_abi.st_open(path, ctypes.byref(options), pointer, diag)))
 
 
 class File:
@@ -224,7 +221,7 @@ class File:
     def nbytes(self) -> int:
         """Bytes of the original file."""
         handle = self._open()
-        return int(_abi.st_file_nbytes(handle.pointer))
+        return int(_abi.st_original_nbytes(handle.pointer))
 
     @property
     def stored_nbytes(self) -> int:
@@ -327,7 +324,7 @@ class File:
             return
         indices = (ctypes.c_uint64 * len(tensors))(*(tensor.number for tensor in tensors))
         destinations = (ctypes.c_void_p * len(tensors))(*addresses)
-        options = CallOptions(threads=threads, progress=progress)
+        options = CallOptions(_abi.StOptions(), threads=threads, progress=progress)
         options.check(options.run(lambda settings, diag: _abi.st_read_many(
             handle.pointer, indices, destinations, len(tensors), settings, diag)))
 

@@ -56,8 +56,8 @@ def _start_of(path: Path, bases: dict[str, Any]) -> bytes:
             if os.fstat(start.fileno()).st_size >= _START_NBYTES:
                 raise _Enough
 
-        options = CallOptions(progress=stop, **bases)
-        options.struct.out_fd = start.fileno()
+        options = CallOptions(_abi.StRestoreOptions(), progress=stop, **bases)
+        options.struct.has_out_fd, options.struct.out_fd = 1, start.fileno()
         try:
             run_with_result(_abi.st_restore, options, encode_path(path), b"(memory)")
         except _Enough:

@@ -7,7 +7,7 @@ import os
 from typing import Any, Callable, Sequence, Union
 
 from .. import _abi, _waiting
-from .._codec import level_of, threads_of
+from .._codec import threads_of
 from .._errors import LMCError, check, error_of
 from .progress import Progress as Progress, call_of
 
@@ -42,15 +42,14 @@ class Sizes:
 
 
 class CallOptions:
-    """lmc_st_options for one call."""
+    """The options of one call. struct: one of _abi that has the fields which are set."""
 
-    def __init__(self, *, level: str = "default", threads: int | None = None, base: Path | None = None,
+    def __init__(self, struct: Any, *, threads: int | None = None, base: Path | None = None,
                  base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
-        self.struct = _abi.StOptions()
-        _abi.st_options_init(ctypes.byref(self.struct), ctypes.sizeof(self.struct))
-        self.struct.level, self.struct.thread_count = level_of(level), threads_of(threads)
+        self.struct = struct
+        self.struct.common.thread_count = threads_of(threads)
         self.cancel = _waiting.new_flag()
-        self.struct.cancel = ctypes.pointer(self.cancel)
+        self.struct.common.cancel = ctypes.pointer(self.cancel)
         self.damages: list[Exception] = []
         self.warnings: list[Exception] = []
         self._raised: list[BaseException] = []
@@ -62,15 +61,15 @@ class CallOptions:
         call = call_of(progress)
         if call is not None:
             told = call
-            self.struct.progress = self.callback(_abi.PROGRESS, lambda user, done, total: told(done, total))
+            self.struct.common.progress = self.callback(_abi.PROGRESS, lambda user, done, total: told(done, total))
 
     def collect_damages(self) -> None:
         """Verify and salvage: every damage becomes an exception in `damages`."""
-        self.struct.damage = self.callback(_abi.DAMAGE, lambda user, diag: self.damages.append(_error(diag)))
+        self.struct.damage = self.callback(_abi.FAULT, lambda user, diag: self.damages.append(_error(diag)))
 
     def collect_warnings(self) -> None:
         """Convert, directories: every warning becomes an exception in `warnings`."""
-        self.struct.warning = self.callback(_abi.DAMAGE, lambda user, diag: self.warnings.append(_error(diag)))
+        self.struct.warning = self.callback(_abi.FAULT, lambda user, diag: self.warnings.append(_error(diag)))
 
     def exclude(self, patterns: Sequence[str]) -> None:
         """Directories: files that are copied as they are."""

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 from .. import _abi
 from .._arrays.dtypes import NUMPY_NAMES
 from .._buffer import Buffer
-from .._codec import dtype_of
+from .._codec import dtype_of, level_of
 from .._errors import ArgumentError, LMCError, check_status, error_of
 from . import memory
 from .file import File
@@ -99,9 +99,14 @@ def write(entries: Iterable[Entry], filename: Path, metadata: Mapping[str, str] 
           level: str = "default", threads: int | None = None, fsync: bool = False, base: Path | None = None,
           base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
     """Writes a file, which replaces one of this name. plain: None lets the name decide."""
-    options = CallOptions(level=level, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    if plain is None:
+        plain = is_plain_name(filename)
+    if plain and base is not None:
+        raise LMCError("a safetensors file has no base: plain=False, or a name that does not end in .safetensors")
+    options = _options(plain, level, threads=threads, base=base, base_dirs=() if plain else base_dirs,
+                       progress=progress)
     options.struct.force, options.struct.no_fsync = 1, not fsync
-    _write(entries, encode_path(filename), metadata, is_plain_name(filename) if plain is None else plain, options)
+    _write(entries, encode_path(filename), metadata, plain, options)
 
 
 def serialize_file(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None, *,
@@ -158,17 +163,24 @@ def _entry(name: str, given: Any, buffers: ExitStack) -> Entry:
 def to_bytes(entries: Iterable[Entry], metadata: Mapping[str, str] | None, *, plain: bool, level: str = "default",
              threads: int | None = None) -> bytes:
     """The bytes of a file."""
-    options = CallOptions(level=level, threads=threads)
+    options = _options(plain, level, threads=threads)
     with memory.new_file() as file:
-        options.struct.out_fd = file.fileno()
+        options.struct.has_out_fd, options.struct.out_fd = 1, file.fileno()
         _write(entries, b"(memory)", metadata, plain, options)
         return memory.read_all(file)
 
 
+def _options(plain: bool, level: str, **settings: Any) -> CallOptions:
+    number = level_of(level)
+    if plain:
+        return CallOptions(_abi.StOutputOptions(), **settings)
+    options = CallOptions(_abi.StWriteOptions(), **settings)
+    options.struct.level = number
+    return options
+
+
 def _write(entries: Iterable[Entry], path: bytes, metadata: Mapping[str, str] | None, plain: bool,
            options: CallOptions) -> None:
-    if plain and options.struct.base is not None:
-        raise LMCError("a safetensors file has no base: plain=False, or a name that does not end in .safetensors")
     writer = _Writer(entries, metadata)
     call = _abi.st_writer_write_plain if plain else _abi.st_writer_write
     status = options.run(lambda settings, diag: call(writer.pointer, path, settings, None, diag))

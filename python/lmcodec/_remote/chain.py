@@ -173,7 +173,7 @@ class ChainFile:
             except (OSError, LMCError) as error:
                 other = "; %s" % error
         base = _abi.StBase()
-        _abi.st_base_info(self.handle.pointer, ctypes.byref(base))
+        check_status(_abi.st_base_info(self.handle.pointer, ctypes.byref(base)))
         failure = BaseError("%s: wants the base %s (hash %016x), which was not found: looked at %s%s"
                             % (_shown(self._place), name, base.content_hash, ", ".join(looked), other))
         failure.file = _shown(self._place)
@@ -219,7 +219,7 @@ def _open_source(place: Location, search: Search,
     source = Source(place, search.settings, search.requests, expected)
     name = os.fsencode(source.url)
     options = _abi.StOpenOptions()
-    options.read, options.file_nbytes = source.read_function, source.nbytes
+    options.read, options.read_nbytes = source.read_function, source.nbytes
 
     def open_file(pointer: Any, diag: Any) -> int:
         return int(_abi.st_open(name, ctypes.byref(options), pointer, diag))

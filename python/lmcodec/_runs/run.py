@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, SupportsIndex, overload
 
 from .. import _abi
+from .._codec import level_of
 from .._errors import ArgumentError, StepNotFound, TensorNotFound, check, check_status
 from .._files.convert import FileDone, Result, run_with_result
 from .._files.file import File
@@ -202,17 +203,17 @@ class Run:
                 return self.add(file, snapshot, key_every=key_every, level=level, force=force, excludes=excludes,
                                 dry_run=dry_run, fsync=fsync, threads=threads, progress=progress, file_done=file_done,
                                 step_done=step_done)
-        options = _Options(level=level, threads=threads, progress=progress, fsync=fsync, step_done=step_done,
-                           dry_run=dry_run)
-        options.struct.force = force
+        options = _Options(_abi.RunAddOptions(), threads=threads, progress=progress, step_done=step_done)
+        options.struct.level, options.struct.force, options.struct.no_fsync = level_of(level), force, not fsync
+        options.struct.dry_run = dry_run
         options.exclude(excludes)
         options.tell_files(file_done)
         if step is not None:
-            options.run_struct.has_step, options.run_struct.step = 1, _number(step)
-        options.run_struct.key_every = key_every or 0
+            options.struct.has_step, options.struct.step = 1, _number(step)
+        options.struct.key_every = key_every or 0
         source, added = encode_path(snapshot), _abi.RunStep()
         options.check(options.run(lambda settings, diag: _abi.run_add(
-            self._path, source, options.run_settings, settings, ctypes.byref(added), diag)))
+            self._path, source, settings, ctypes.byref(added), diag)))
         return _step_of(added)
 
     def drop(self, *steps: SupportsIndex | Iterable[SupportsIndex], dry_run: bool = False, fsync: bool = True,
@@ -224,8 +225,8 @@ class Run:
         dry_run: changes nothing; the result says what would be removed. Raises as restore() and convert() do.
         """
         numbers = _numbers([step for given in steps for step in (given if isinstance(given, Iterable) else (given,))])
-        return self._remove(lambda options, settings, diag: _abi.run_drop(
-            self._path, numbers, len(numbers), options.run_settings, settings, diag),
+        return self._remove(lambda settings, diag: _abi.run_drop(
+            self._path, numbers, len(numbers), settings, diag),
             dry_run=dry_run, fsync=fsync, threads=threads, progress=progress, step_done=step_done)
 
     def keep(self, last: int = 0, every: int = 0, *, dry_run: bool = False, fsync: bool = True,
@@ -237,13 +238,13 @@ class Run:
         """
         if last < 0 or every < 0:
             raise ArgumentError("last and every are 0 or more")
-        return self._remove(lambda options, settings, diag: _abi.run_keep(
-            self._path, last, every, options.run_settings, settings, diag),
+        return self._remove(lambda settings, diag: _abi.run_keep(
+            self._path, last, every, settings, diag),
             dry_run=dry_run, fsync=fsync, threads=threads, progress=progress, step_done=step_done)
 
     def repair(self) -> None:
         """Removes unfinished work and rebuilds run.json from the folders and archives. It needs no run.json."""
-        options = CallOptions()
+        options = CallOptions(_abi.StOptions())
         options.check(options.run(lambda settings, diag: _abi.run_repair(self._path, settings, diag)))
 
     # ---- contents ----
@@ -255,7 +256,7 @@ class Run:
 
         force: replaces what is there. Raises FileExistsError, and as restore() of the package.
         """
-        options = CallOptions(threads=threads, progress=progress)
+        options = CallOptions(_abi.RunRestoreOptions(), threads=threads, progress=progress)
         options.struct.force, options.struct.no_fsync = force, not fsync
         options.tell_files(file_done)
         return run_with_result(_abi.run_restore, options, self._path, _number(step), encode_path(to))
@@ -289,11 +290,11 @@ class Run:
         numbers = None if steps is None else _numbers(tuple(steps))
         if numbers is not None and len(numbers) == 0:
             raise ArgumentError("no step is named")
-        options = _Options(threads=threads, progress=progress, step_done=step_done)
+        options = _Options(_abi.RunVerifyOptions(), threads=threads, progress=progress, step_done=step_done)
         options.collect_damages()
         return run_with_result(
             lambda path, settings, result, diag: _abi.run_verify(
-                path, numbers, len(numbers or ()), options.run_settings, settings, result, diag), options, self._path)
+                path, numbers, len(numbers or ()), settings, result, diag), options, self._path)
 
     def compare(self, step: SupportsIndex, snapshot: Path, *, threads: int | None = None,
                 progress: Progress | None = None) -> None:
@@ -301,7 +302,7 @@ class Run:
 
         Raises ChecksumError if they differ, and as compare() of the package.
         """
-        options = CallOptions(threads=threads, progress=progress)
+        options = CallOptions(_abi.StOptions(), threads=threads, progress=progress)
         number, source = _number(step), encode_path(snapshot)
         options.check(options.run(lambda settings, diag: _abi.run_compare(
             self._path, number, source, settings, diag)))
@@ -399,7 +400,7 @@ class Run:
         names = ", ".join(_archives(folder)) or "it has no archive"
         return ArgumentError("%s: a file must be named: %s" % (folder, names))
 
-    def _remove(self, call: Callable[[_Options, Any, Any], int], *, step_done: StepDone | None,
+    def _remove(self, call: Callable[[Any, Any], int], *, dry_run: bool, fsync: bool, step_done: StepDone | None,
                 **settings: Any) -> list[Step]:
         removed: list[Step] = []
 
@@ -409,25 +410,20 @@ class Run:
             if step_done is not None:
                 step_done(event, step)
 
-        options = _Options(step_done=note, **settings)
-        options.check(options.run(lambda settings, diag: call(options, settings, diag)))
+        options = _Options(_abi.RunDropOptions(), step_done=note, **settings)
+        options.struct.dry_run, options.struct.no_fsync = dry_run, not fsync
+        options.check(options.run(call))
         return removed
 
 
 class _Options(CallOptions):
-    """lmc_st_options and lmc_run_options for one call."""
+    """The options of a call that reports steps."""
 
-    def __init__(self, *, dry_run: bool = False, fsync: bool = True, step_done: StepDone | None = None,
-                 **options: Any) -> None:
-        super().__init__(**options)
-        self.struct.no_fsync = not fsync
-        self.run_struct = _abi.RunOptions()
-        self.run_settings = ctypes.byref(self.run_struct)
-        _abi.run_options_init(self.run_settings, ctypes.sizeof(self.run_struct))
-        self.run_struct.dry_run = dry_run
+    def __init__(self, struct: Any, *, step_done: StepDone | None = None, **options: Any) -> None:
+        super().__init__(struct, **options)
         if step_done is not None:
             call = step_done
-            self.run_struct.step_done = self.callback(
+            self.struct.step_done = self.callback(
                 _abi.STEP_DONE, lambda user, event, step: call(_abi.RUN_EVENTS[event], _step_of(step.contents)))
 
 
@@ -464,7 +460,7 @@ def _numbers(steps: Sequence[SupportsIndex]) -> Any:
 
 def _step_of(step: Any) -> Step:
     has_base = step.has_base and step.base != _abi.RUN_UNKNOWN
-    return Step(step.step, step.file_count, step.file_nbytes, step.stored_nbytes, step.base if has_base else None,
+    return Step(step.step, step.file_count, step.original_nbytes, step.stored_nbytes, step.base if has_base else None,
                 None if step.chain == _abi.RUN_UNKNOWN else step.chain, step.time_s, bool(step.is_directory))
 
 

@@ -120,7 +120,7 @@ static void write_vector(const char *directory, const vector *v)
     const int has_rows = v->row_count > 0;
     const unsigned values[LMC_H5_VALUE_COUNT_MAX] = {
         has_rows ? LMC_H5_LEVEL_ROWS : 0, 0, 0, LMC_H5_MAGIC, v->values[0], v->values[1], 0, 0, v->row_count};
-    const size_t value_count = has_rows ? LMC_H5_VALUE_COUNT_MAX : LMC_H5_VALUE_COUNT;
+    const size_t value_count = has_rows ? LMC_H5_VALUE_COUNT_MAX : LMC_H5_VALUE_COUNT_MIN;
     const size_t chunk_nbytes = chunk_nbytes_of(v);
     unsigned char chunk[CHUNK_NBYTES];
     size_t bound = 0, nbytes = 0;

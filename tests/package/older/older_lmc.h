@@ -67,27 +67,37 @@ typedef struct lmc_st_diag {
     char file[512];
 } lmc_st_diag;
 
-typedef struct lmc_st_options {
-    size_t struct_size;
-    int level;
+typedef struct lmc_st_common {
     unsigned thread_count;
-    int force;
-    int no_fsync;
     void (*progress)(void *user, uint64_t done_nbytes, uint64_t total_nbytes);
     void *user;
-} lmc_st_options;
+    const volatile int *cancel;
+    const void *allocator;
+} lmc_st_common;
+
+typedef struct lmc_st_convert_options {
+    size_t struct_size;
+    lmc_st_common common;
+    int level;
+    int force, no_fsync;
+} lmc_st_convert_options;
+
+typedef struct lmc_st_verify_options {
+    size_t struct_size;
+    lmc_st_common common;
+    int has_in_fd, in_fd;
+} lmc_st_verify_options;
 
 typedef struct lmc_st_result {
     size_t struct_size;
-    uint64_t file_nbytes;
+    uint64_t original_nbytes;
     uint64_t stored_nbytes;
     uint64_t tensor_count;
 } lmc_st_result;
 
-void lmc_st_options_init_sized(lmc_st_options *options, size_t struct_size);
-int lmc_st_convert(const char *in_path, const char *out_path, const lmc_st_options *options,
+int lmc_st_convert(const char *in_path, const char *out_path, const lmc_st_convert_options *options,
                    lmc_st_result *result, lmc_st_diag *diag);
-int lmc_st_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+int lmc_st_verify(const char *in_path, const lmc_st_verify_options *options, lmc_st_result *result,
                   lmc_st_diag *diag);
 
 #endif

@@ -96,10 +96,15 @@ static void encode_and_decode(void)
 /* Converts and verifies a file, and fails to convert it once more. */
 static void convert_and_verify(const char *in_path, const char *out_path)
 {
+    /* what stands behind the structs would be fields of a newer one */
     struct {
-        lmc_st_options options;
+        lmc_st_convert_options options;
         uint64_t guard;
-    } settings = {.guard = GUARD};
+    } settings = {.options = {.struct_size = sizeof settings.options}, .guard = GUARD};
+    struct {
+        lmc_st_verify_options options;
+        uint64_t guard;
+    } verifying = {.options = {.struct_size = sizeof verifying.options}, .guard = GUARD};
     struct {
         lmc_st_result result;
         uint64_t guard;
@@ -108,12 +113,10 @@ static void convert_and_verify(const char *in_path, const char *out_path)
         lmc_st_diag diag;
         uint64_t guard;
     } fault = {.diag = {.struct_size = sizeof fault.diag}, .guard = GUARD};
-    lmc_st_options_init_sized(&settings.options, sizeof settings.options);
-    check(settings.guard == GUARD && settings.options.force == 0, "lmc_st_options_init_sized");
     check(lmc_st_convert(in_path, out_path, &settings.options, &seen.result, &fault.diag) == 0 &&
               fault.diag.status == 0 && seen.result.tensor_count > 0,
           "lmc_st_convert");
-    check(lmc_st_verify(out_path, &settings.options, &seen.result, &fault.diag) == 0, "lmc_st_verify");
+    check(lmc_st_verify(out_path, &verifying.options, &seen.result, &fault.diag) == 0, "lmc_st_verify");
     check(seen.guard == GUARD && fault.guard == GUARD, "what a success writes");
     check(lmc_st_convert(in_path, out_path, &settings.options, &seen.result, &fault.diag) ==
                   fault.diag.status &&

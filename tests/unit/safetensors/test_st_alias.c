@@ -4,6 +4,7 @@
  */
 #include "lmc_test_st.h"
 
+#include "safetensors/common/options.h"
 #include "safetensors/convert/alias.h"
 
 static unsigned char data[1 << 20];
@@ -60,9 +61,8 @@ static lmc_status find(st_aliases *aliases, memory_source *memory, const volatil
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const st_source source = {.header = &memory->header, .owner = memory, .read = read_memory};
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.allocator = &lmc_memory_default;
+    st_options options;
+    st_options_init(&options);
     options.cancel = cancel;
     options.thread_count = 1; /* read_memory() counts */
     memory->read_nbytes = 0;

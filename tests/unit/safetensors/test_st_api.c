@@ -48,7 +48,7 @@ LMC_TEST(test_convert)
     CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, NULL, &result, &diag), LMC_OK);
     CU_ASSERT_EQUAL(diag.status, LMC_OK);
     CU_ASSERT_EQUAL(result.tensor_count, 4);
-    CU_ASSERT_TRUE(result.stored_nbytes < result.file_nbytes);
+    CU_ASSERT_TRUE(result.stored_nbytes < result.original_nbytes);
     CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, NULL, &result, &diag), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(result.tensor_count, 0);
     CU_ASSERT_EQUAL(lmc_st_verify(archive_path, NULL, &result, NULL), LMC_OK);
@@ -187,14 +187,13 @@ LMC_TEST(test_progress_and_cancel)
     for (unsigned threads = 1; threads < 4; threads++) {
         for (int cancels = 0; cancels < 2; cancels++) {
             watch seen = {.cancels = cancels};
-            lmc_st_options options;
+            lmc_test_settings options = {0};
             lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-            lmc_st_options_init(&options);
-            options.thread_count = threads;
-            options.progress = watch_progress;
-            options.user = &seen;
-            options.cancel = &seen.cancel;
-            const lmc_status status = lmc_st_restore(archive_path, back_path, &options, NULL, &diag);
+            options.common.thread_count = threads;
+            options.common.progress = watch_progress;
+            options.common.user = &seen;
+            options.common.cancel = &seen.cancel;
+            const lmc_status status = lmc_test_restore_as(archive_path, back_path, &options, NULL, &diag);
             CU_ASSERT_FALSE(seen.is_falling);
             CU_ASSERT_EQUAL(seen.total, DATA_NBYTES);
             if (!cancels) {
@@ -208,6 +207,42 @@ LMC_TEST(test_progress_and_cancel)
             unlink(back_path);
         }
     }
+}
+
+/* ---- one tensor of a closed file ---- */
+
+static void expect_loaded(const char *path, const char *name, const unsigned char *expected, size_t nbytes)
+{
+    void *content = NULL;
+    size_t found_nbytes = 1;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_load_tensor(path, name, NULL, &content, &found_nbytes, &diag), LMC_OK);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(content);
+    CU_ASSERT_EQUAL_FATAL(found_nbytes, nbytes);
+    CU_ASSERT_EQUAL(memcmp(content, expected, nbytes), 0);
+    free(content);
+}
+
+static void expect_not_loaded(const char *path, const char *name, lmc_status status)
+{
+    void *content = data;
+    size_t nbytes = 1;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    CU_ASSERT_EQUAL(lmc_st_load_tensor(path, name, NULL, &content, &nbytes, &diag), status);
+    CU_ASSERT_EQUAL(diag.status, status);
+    CU_ASSERT_TRUE(!content && nbytes == 0);
+}
+
+LMC_TEST(test_load)
+{
+    for (int is_plain = 0; is_plain < 2; is_plain++) {
+        const char *const path = is_plain ? plain_path : archive_path;
+        expect_loaded(path, "weights", data, 2 * VALUE_COUNT);
+        expect_loaded(path, "noise", data + 2 * VALUE_COUNT, NOISE_NBYTES);
+        expect_loaded(path, "none", data, 0);
+        expect_not_loaded(path, "no such tensor", LMC_ERR_ARG);
+    }
+    expect_not_loaded(back_path, "weights", LMC_ERR_IO);
 }
 
 /* ---- shapes of many dimensions ---- */

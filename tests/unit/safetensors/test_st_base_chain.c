@@ -248,21 +248,21 @@ LMC_TEST(test_verify_without)
 LMC_TEST(test_salvage)
 {
     lmc_st_result result = LMC_INIT(lmc_st_result);
-    lmc_st_options options = lmc_test_options(2);
+    lmc_test_settings options = lmc_test_options(2);
     const char *const out = lmc_test_path("restored");
     options.salvage = 1;
     options.force = 1;
     lmc_test_write_snapshot(plain_name(0), 0);
     lmc_test_write_snapshot(plain_name(1), 1);
     CU_ASSERT_EQUAL(lmc_test_convert(plain_name(1), plain_name(0), archive_name(1), 1, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_restore(archive_name(1), out, &options, &result, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_restore_as(archive_name(1), out, &options, &result, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_same_files(out, plain_name(1)));
     lmc_test_flip(plain_name(0), lmc_test_nbytes(plain_name(0)) - 20000, 1); /* in w */
-    CU_ASSERT_EQUAL(lmc_st_restore(archive_name(1), out, &options, &result, &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_test_restore_as(archive_name(1), out, &options, &result, &diag), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(result.damaged_count, 1);
     CU_ASSERT_STRING_EQUAL(diag.tensor, "w");
     (void)unlink(plain_name(0));
-    CU_ASSERT_EQUAL(lmc_st_restore(archive_name(1), out, &options, &result, &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_test_restore_as(archive_name(1), out, &options, &result, &diag), LMC_ERR_BASE);
     CU_ASSERT_TRUE(result.damaged_count >= 1 && result.damaged_count <= 2);
     (void)unlink(out);
     drop_chain(2);
@@ -283,7 +283,7 @@ LMC_TEST(test_never_written)
     drop_chain(3);
 }
 
-LMC_TEST(test_set_base)
+LMC_TEST(test_named_base)
 {
     lmc_st_file *file = NULL;
     const lmc_st_file *base = NULL;
@@ -294,9 +294,11 @@ LMC_TEST(test_set_base)
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_name(1), NULL, &file, &diag), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof got, &diag), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(lmc_st_open_base(file, &base, &diag), LMC_ERR_BASE);
-    CU_ASSERT_EQUAL(lmc_st_set_base(file, lmc_test_path("away"), NULL, 0, &diag), LMC_OK);
+    lmc_st_close(file);
+    lmc_st_open_options options = LMC_INIT(lmc_st_open_options);
+    options.base = lmc_test_path("away");
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_name(1), &options, &file, &diag), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof got, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_set_base(file, NULL, NULL, 0, &diag), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_st_open_base(file, &base, &diag), LMC_OK);
     CU_ASSERT_STRING_EQUAL(lmc_st_path(base), lmc_test_path("away"));
     lmc_st_close(file);
@@ -323,7 +325,7 @@ LMC_TEST(test_name)
 LMC_TEST(test_directories)
 {
     static const char *const folders[] = {"d0", "d0/sub", "d1", "d1/sub", "d2", "d2/sub"};
-    lmc_st_options options = lmc_test_options(2);
+    lmc_test_settings options = lmc_test_options(2);
     const char *const a1 = lmc_test_path("a1");
     const char *const d0 = lmc_test_path("d0");
     const char *const dirs[] = {a1, d0};
@@ -342,29 +344,32 @@ LMC_TEST(test_directories)
         lmc_test_write_plain(writer, lmc_test_path(name));
     }
     options.base = d0;
-    CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d1"), lmc_test_path("a1"), &options, NULL, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert_as(lmc_test_path("d1"), lmc_test_path("a1"), &options, NULL, &diag),
+                    LMC_OK);
     options.base = a1;
     options.base_dirs = dirs;
     options.base_dir_count = 2;
-    CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d2"), lmc_test_path("a2"), &options, NULL, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert_as(lmc_test_path("d2"), lmc_test_path("a2"), &options, NULL, &diag),
+                    LMC_OK);
     CU_ASSERT_EQUAL(chain_length(lmc_test_path("a2/only2.safetensors.lmc")), 1);
-    CU_ASSERT_EQUAL(lmc_st_compare(lmc_test_path("a2"), lmc_test_path("d2"), &options, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_path("a2"), &options, NULL, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_compare_as(lmc_test_path("a2"), lmc_test_path("d2"), &options, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_verify_as(lmc_test_path("a2"), &options, NULL, &diag), LMC_OK);
     options.base = NULL;
-    CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_path("a2"), &options, NULL, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_restore(lmc_test_path("a2"), lmc_test_path("r2"), &options, NULL, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_verify_as(lmc_test_path("a2"), &options, NULL, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_restore_as(lmc_test_path("a2"), lmc_test_path("r2"), &options, NULL, &diag),
+                    LMC_OK);
     CU_ASSERT_TRUE(
         lmc_test_same_files(lmc_test_path("r2/sub/m.safetensors"), lmc_test_path("d2/sub/m.safetensors")));
     options.base_dir_count = 0;
-    CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_path("a2"), &options, NULL, &diag), LMC_ERR_BASE);
-    CU_ASSERT_EQUAL(lmc_st_restore(lmc_test_path("a2"), lmc_test_path("r3"), &options, NULL, &diag),
+    CU_ASSERT_EQUAL(lmc_test_verify_as(lmc_test_path("a2"), &options, NULL, &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_test_restore_as(lmc_test_path("a2"), lmc_test_path("r3"), &options, NULL, &diag),
                     LMC_ERR_BASE);
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("r3")));
     options.base = lmc_test_path("d0/m.safetensors");
-    CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_path("a2"), &options, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_test_verify_as(lmc_test_path("a2"), &options, NULL, &diag), LMC_ERR_ARG);
     options.base = d0;
     options.force = 1;
-    CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d1"), lmc_test_path("d0"), &options, NULL, &diag),
+    CU_ASSERT_EQUAL(lmc_test_convert_as(lmc_test_path("d1"), lmc_test_path("d0"), &options, NULL, &diag),
                     LMC_ERR_ARG);
     for (size_t i = 0; i < 6; i += 2)
         lmc_test_remove(lmc_test_path(folders[i]));

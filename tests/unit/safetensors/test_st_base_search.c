@@ -61,8 +61,10 @@ static lmc_st_file *open_in(const char *path, const char *first, const char *sec
 {
     const char *const dirs[] = {first, second};
     lmc_st_file *file = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, NULL, &file, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_set_base(file, NULL, dirs, 2, NULL), LMC_OK);
+    lmc_st_open_options options = LMC_INIT(lmc_st_open_options);
+    options.base_dirs = dirs;
+    options.base_dir_count = 2;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, &options, &file, NULL), LMC_OK);
     return file;
 }
 
@@ -119,7 +121,7 @@ LMC_TEST(test_last_value)
 /* A file of the chain is no output, even if what is written does not need it. */
 LMC_TEST(test_outputs)
 {
-    lmc_st_options options = lmc_test_options(1);
+    lmc_test_settings options = lmc_test_options(1);
     const char *const b = lmc_test_path("b");
     const char *const dirs[] = {b};
     make_two(3);
@@ -129,7 +131,7 @@ LMC_TEST(test_outputs)
     for (unsigned i = 0; i < 3; i++) {
         for (options.salvage = 0; options.salvage < 2; options.salvage++) {
             CU_ASSERT_EQUAL(
-                lmc_st_restore(file_of("b", 2, ".lmc"), file_of("b", i, ".lmc"), &options, NULL, &diag),
+                lmc_test_restore_as(file_of("b", 2, ".lmc"), file_of("b", i, ".lmc"), &options, NULL, &diag),
                 LMC_ERR_ARG);
         }
     }

@@ -28,7 +28,7 @@ static forged make(const st_link *links, size_t link_count, const char *name)
     uint64_t hashes[TENSOR_COUNT] = {1, 2, 3, 4, 5, 6};
     unsigned char text[] = "{}";
     forged made = {0};
-    st_table table = {.file_nbytes = 10,
+    st_table table = {.original_nbytes = 10,
                       .header = text,
                       .header_nbytes = 2,
                       .hashes = hashes,
@@ -36,7 +36,7 @@ static forged make(const st_link *links, size_t link_count, const char *name)
                       .bases = {(st_link *)links, link_count, "", 123, 456, 789}};
     snprintf(table.bases.name, sizeof table.bases.name, "%s", name);
     if (name[0] == '\0')
-        table.bases.file_nbytes = table.bases.header_hash = table.bases.content_hash = 0;
+        table.bases.original_nbytes = table.bases.header_hash = table.bases.content_hash = 0;
     made.nbytes = (size_t)st_table_nbytes(TENSOR_COUNT, 0, st_bases_nbytes(link_count, strlen(name)), 0,
                                           sizeof(text) - 1);
     made.bytes = malloc(made.nbytes);
@@ -70,7 +70,7 @@ LMC_TEST(test_round_trip)
     CU_ASSERT_EQUAL(table.bases.link_count, 3);
     CU_ASSERT_EQUAL(memcmp(table.bases.links, usual_links, sizeof usual_links), 0);
     CU_ASSERT_STRING_EQUAL(table.bases.name, "step.safetensors");
-    CU_ASSERT_EQUAL(table.bases.file_nbytes, 123);
+    CU_ASSERT_EQUAL(table.bases.original_nbytes, 123);
     CU_ASSERT_EQUAL(table.bases.header_hash, 456);
     CU_ASSERT_EQUAL(table.bases.content_hash, 789);
     CU_ASSERT_EQUAL(st_bases_file_count(&table.bases), 2);

@@ -14,20 +14,20 @@ static size_t plain_nbytes, header_nbytes;
 
 static lmc_status compare(unsigned threads, lmc_st_diag *diag)
 {
-    const lmc_st_options options = lmc_test_options(threads);
-    return lmc_st_compare(archive, plain, &options, diag);
+    const lmc_test_settings options = lmc_test_options(threads);
+    return lmc_test_compare_as(archive, plain, &options, diag);
 }
 
 LMC_TEST(test_begin)
 {
-    const lmc_st_options options = lmc_test_options(2);
+    const lmc_test_settings options = lmc_test_options(2);
     plain = lmc_test_path("m.safetensors");
     archive = lmc_test_path("m.safetensors.lmc");
     lmc_test_write_model(plain, 1);
     unsigned char *const bytes = lmc_test_read(plain, &plain_nbytes);
     header_nbytes = bytes[0] | (size_t)bytes[1] << 8;
     free(bytes);
-    CU_ASSERT_EQUAL(lmc_st_convert(plain, archive, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert_as(plain, archive, &options, NULL, NULL), LMC_OK);
 }
 
 LMC_TEST(test_equal)
@@ -133,9 +133,9 @@ LMC_TEST(test_wrong_files)
 LMC_TEST(test_cancelled)
 {
     const int cancel = 1;
-    lmc_st_options options = lmc_test_options(2);
-    options.cancel = &cancel;
-    CU_ASSERT_EQUAL(lmc_st_compare(archive, plain, &options, NULL), LMC_ERR_CANCELLED);
+    lmc_test_settings options = lmc_test_options(2);
+    options.common.cancel = &cancel;
+    CU_ASSERT_EQUAL(lmc_test_compare_as(archive, plain, &options, NULL), LMC_ERR_CANCELLED);
 }
 
 /* ---- a cut archive ---- */
@@ -163,13 +163,13 @@ LMC_TEST(test_verify_of_a_cut_archive)
     lmc_test_write(archive, bytes, nbytes - 1);
     for (int cancels = 0; cancels < 2; cancels++) {
         report seen = {.cancels = cancels};
-        lmc_st_options options = lmc_test_options(1);
+        lmc_test_settings options = lmc_test_options(1);
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         lmc_st_result result = LMC_INIT(lmc_st_result);
         options.damage = note_damage;
-        options.user = &seen;
-        options.cancel = &seen.cancel;
-        CU_ASSERT_EQUAL(lmc_st_verify(archive, &options, &result, &diag),
+        options.common.user = &seen;
+        options.common.cancel = &seen.cancel;
+        CU_ASSERT_EQUAL(lmc_test_verify_as(archive, &options, &result, &diag),
                         cancels ? LMC_ERR_CANCELLED : LMC_ERR_TRUNCATED);
         CU_ASSERT_EQUAL(diag.status, cancels ? LMC_ERR_CANCELLED : LMC_ERR_TRUNCATED);
         CU_ASSERT_EQUAL(result.damaged_count, cancels ? 0 : 1);

@@ -125,9 +125,10 @@ LMC_TEST(test_write_content)
 LMC_TEST(test_cat)
 {
     static const char *const names[] = {"plain", "archive"};
-    lmc_st_options options = lmc_test_options(1);
+    lmc_st_restore_options options = LMC_INIT(lmc_st_restore_options);
     CU_ASSERT_EQUAL(lmc_st_cat(lmc_test_path("plain"), &options, NULL, &diag), LMC_ERR_ARG);
     for (size_t i = 0; i < 2; i++) {
+        options.has_out_fd = 1;
         options.out_fd = open(lmc_test_path("cat"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
         CU_ASSERT_EQUAL(lmc_st_cat(lmc_test_path(names[i]), &options, NULL, &diag), LMC_OK);
         close(options.out_fd);

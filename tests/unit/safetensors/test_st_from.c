@@ -44,7 +44,7 @@ static lmc_st_file *open_memory(memory_file *memory, const char *name)
                                       &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options),
                                                              .read = read_memory,
                                                              .read_user = memory,
-                                                             .file_nbytes = memory->nbytes},
+                                                             .read_nbytes = memory->nbytes},
                                       &file, NULL),
                           LMC_OK);
     return file;

@@ -164,7 +164,7 @@ static unsigned char *make_table(size_t *nbytes)
         st_table_pack_header(&lmc_memory_default, text, sizeof(text), &stored, &stored_nbytes, &method),
         LMC_OK);
     CU_ASSERT_EQUAL(method, ST_TABLE_METHOD_ZSTD);
-    const st_table table = {.file_nbytes = 2000,
+    const st_table table = {.original_nbytes = 2000,
                             .header = text,
                             .header_nbytes = sizeof(text),
                             .archive_header_hash = 77,
@@ -187,7 +187,7 @@ LMC_TEST(test_table_tensor)
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     unsigned char *const bytes = make_table(&nbytes);
     CU_ASSERT_EQUAL(st_table_read(&table, &lmc_memory_default, bytes, nbytes, 0, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(table.file_nbytes, 2000);
+    CU_ASSERT_EQUAL(table.original_nbytes, 2000);
     CU_ASSERT_EQUAL(table.header_nbytes, 1000);
     CU_ASSERT_EQUAL(table.tensor_count, 3);
     CU_ASSERT_EQUAL(table.alias_count, 1);
@@ -203,8 +203,9 @@ LMC_TEST(test_table_tensor)
 /* 1 if what was read is what make_table() wrote. */
 static int is_original_table(const st_table *table)
 {
-    int is_same = table->file_nbytes == 2000 && table->header_nbytes == 1000 && table->tensor_count == 3 &&
-                  table->hashes[0] == 1 && table->hashes[1] == 2 && table->alias_count == 1;
+    int is_same = table->original_nbytes == 2000 && table->header_nbytes == 1000 &&
+                  table->tensor_count == 3 && table->hashes[0] == 1 && table->hashes[1] == 2 &&
+                  table->alias_count == 1;
     for (size_t i = 0; is_same && i < table->header_nbytes; i++)
         is_same = table->header[i] == 'x';
     return is_same;

@@ -71,11 +71,10 @@ static void check_read(const lmc_st_file *file, unsigned thread_count)
     uint64_t seen[2] = {0, 1};
     uint64_t expected_nbytes = 0;
     size_t count = 0;
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.thread_count = thread_count;
-    options.progress = count_progress;
-    options.user = seen;
+    lmc_st_options options = LMC_INIT(lmc_st_options);
+    options.common.thread_count = thread_count;
+    options.common.progress = count_progress;
+    options.common.user = seen;
     for (size_t i = 0; i <= TENSOR_COUNT; i += 3)
         numbers[count++] = i;
     numbers[count++] = 3;
@@ -113,9 +112,8 @@ LMC_TEST(test_cancelled)
     uint64_t index = 0;
     void *dst = large;
     lmc_st_file *file = NULL;
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.cancel = &cancel;
+    lmc_st_options options = LMC_INIT(lmc_st_options);
+    options.common.cancel = &cancel;
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), NULL, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_read_many(file, &index, &dst, 1, &options, NULL), LMC_ERR_CANCELLED);
     lmc_st_close(file);
@@ -167,7 +165,7 @@ LMC_TEST(test_open_from)
                                           &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options),
                                                                  .read = read_memory,
                                                                  .read_user = &memory,
-                                                                 .file_nbytes = memory.nbytes},
+                                                                 .read_nbytes = memory.nbytes},
                                           &file, &diag),
                               LMC_OK);
         CU_ASSERT_STRING_EQUAL(lmc_st_path(file), "s3://b/x");
@@ -179,7 +177,7 @@ LMC_TEST(test_open_from)
                                     &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options),
                                                            .read = read_memory,
                                                            .read_user = &memory,
-                                                           .file_nbytes = memory.nbytes},
+                                                           .read_nbytes = memory.nbytes},
                                     &file, &diag),
                         LMC_ERR_IO);
         CU_ASSERT_PTR_NULL(file);
@@ -202,7 +200,7 @@ LMC_TEST(test_read_between)
                                       &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options),
                                                              .read = read_memory,
                                                              .read_user = &memory,
-                                                             .file_nbytes = memory.nbytes},
+                                                             .read_nbytes = memory.nbytes},
                                       &file, NULL),
                           LMC_OK);
     for (size_t i = 0; i < 2; i++) {
@@ -248,10 +246,10 @@ LMC_TEST(test_stored)
 {
     static const char *const names[] = {"plain", "archive"};
     for (size_t i = 0; i < 2; i++) {
-        size_t file_nbytes = 0;
+        size_t original_nbytes = 0;
         lmc_st_file *file = NULL;
-        unsigned char *const bytes = lmc_test_read(lmc_test_path(names[i]), &file_nbytes);
-        unsigned char *const got = malloc(file_nbytes);
+        unsigned char *const bytes = lmc_test_read(lmc_test_path(names[i]), &original_nbytes);
+        unsigned char *const got = malloc(original_nbytes);
         CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), NULL, &file, NULL), LMC_OK);
         for (uint64_t index = 0; index <= TENSOR_COUNT; index++) {
             uint64_t place = 0, nbytes = 0;

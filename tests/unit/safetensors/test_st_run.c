@@ -29,11 +29,49 @@ LMC_TEST(test_begin)
     }
 }
 
+/* ---- the calls, with the options that a test has ---- */
+
+static lmc_status add(unsigned number, const lmc_st_common *common, lmc_run_step_fn step_done,
+                      lmc_st_diag *diag)
+{
+    lmc_run_add_options options = LMC_INIT(lmc_run_add_options);
+    options.common = *common;
+    options.no_fsync = 1;
+    options.step_done = step_done;
+    return lmc_run_add(run_dir, snapshots[number], &options, NULL, diag);
+}
+
+static lmc_status drop(const uint64_t *steps, size_t count, const lmc_st_common *common,
+                       lmc_run_step_fn step_done, lmc_st_diag *diag)
+{
+    lmc_run_drop_options options = LMC_INIT(lmc_run_drop_options);
+    options.common = *common;
+    options.no_fsync = 1;
+    options.step_done = step_done;
+    return lmc_run_drop(run_dir, steps, count, &options, diag);
+}
+
+static lmc_status verify(const lmc_st_common *common, lmc_run_step_fn step_done)
+{
+    lmc_run_verify_options options = LMC_INIT(lmc_run_verify_options);
+    options.common = *common;
+    options.step_done = step_done;
+    return lmc_run_verify(run_dir, NULL, 0, &options, NULL, NULL);
+}
+
+static lmc_status restore(uint64_t step, const lmc_st_common *common)
+{
+    lmc_run_restore_options options = LMC_INIT(lmc_run_restore_options);
+    options.common = *common;
+    options.no_fsync = 1;
+    return lmc_run_restore(run_dir, step, out_path, &options, NULL, NULL);
+}
+
 static void add_steps(unsigned count)
 {
-    const lmc_st_options options = lmc_test_options(2);
+    const lmc_st_common common = {.thread_count = 2};
     for (unsigned i = 0; i < count; i++)
-        CU_ASSERT_EQUAL_FATAL(lmc_run_add(run_dir, snapshots[i], NULL, &options, NULL, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(add(i, &common, NULL, NULL), LMC_OK);
 }
 
 static void remove_run(void)
@@ -65,10 +103,10 @@ LMC_TEST(test_list)
     CU_ASSERT_EQUAL(lmc_run_step_info(run, 2, &step), LMC_OK);
     CU_ASSERT_EQUAL(step.step, 20);
     CU_ASSERT_TRUE(step.has_base && step.base == 10 && step.chain == 2 && !step.is_directory);
-    CU_ASSERT_TRUE(step.file_count == 1 && step.stored_nbytes < step.file_nbytes);
+    CU_ASSERT_TRUE(step.file_count == 1 && step.stored_nbytes < step.original_nbytes);
     CU_ASSERT_EQUAL(lmc_run_step_info(run, 3, &step), LMC_ERR_ARG);
-    CU_ASSERT_TRUE(lmc_run_find(run, 10, &index) && index == 1);
-    CU_ASSERT_FALSE(lmc_run_find(run, 11, &index));
+    CU_ASSERT_TRUE(lmc_run_find_step(run, 10, &index) && index == 1);
+    CU_ASSERT_FALSE(lmc_run_find_step(run, 11, &index));
     lmc_run_close(run);
     lmc_run_close(NULL);
     remove_run();
@@ -100,22 +138,11 @@ static void on_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
         __atomic_store_n(&told->cancelled, 1, __ATOMIC_RELAXED);
 }
 
-static lmc_st_options options_of(told *told)
+static lmc_st_common common_of(told *told)
 {
-    lmc_st_options options = lmc_test_options(2);
     *told = (struct told){0};
-    options.user = told;
-    options.progress = on_progress;
-    options.cancel = &told->cancelled;
-    return options;
-}
-
-static lmc_run_options run_options_of(void)
-{
-    lmc_run_options options;
-    lmc_run_options_init(&options);
-    options.step_done = on_step;
-    return options;
+    return (lmc_st_common){
+        .thread_count = 2, .user = told, .progress = on_progress, .cancel = &told->cancelled};
 }
 
 static void expect_progress(const told *told)
@@ -128,27 +155,26 @@ static void expect_progress(const told *told)
 LMC_TEST(test_events_and_progress)
 {
     told told;
-    lmc_st_options options = options_of(&told);
-    lmc_run_options run_options = run_options_of();
+    lmc_st_common common = common_of(&told);
     const uint64_t gone[] = {0, 10};
     for (unsigned i = 0; i < STEP_COUNT; i++) {
-        options = options_of(&told);
-        CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[i], &run_options, &options, NULL, NULL), LMC_OK);
+        common = common_of(&told);
+        CU_ASSERT_EQUAL(add(i, &common, on_step, NULL), LMC_OK);
         CU_ASSERT_TRUE(told.counts[LMC_RUN_ADDED] == 1 && told.last_step == 10 * i);
         expect_progress(&told);
     }
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[0], &run_options, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(add(0, &common, on_step, NULL), LMC_OK);
     CU_ASSERT_EQUAL(told.counts[LMC_RUN_PRESENT], 1);
-    options = options_of(&told);
-    CU_ASSERT_EQUAL(lmc_run_verify(run_dir, NULL, 0, &run_options, &options, NULL, NULL), LMC_OK);
+    common = common_of(&told);
+    CU_ASSERT_EQUAL(verify(&common, on_step), LMC_OK);
     CU_ASSERT_EQUAL(told.counts[LMC_RUN_VERIFIED], STEP_COUNT);
     expect_progress(&told);
-    options = options_of(&told);
-    CU_ASSERT_EQUAL(lmc_run_drop(run_dir, gone, 2, &run_options, &options, NULL), LMC_OK);
+    common = common_of(&told);
+    CU_ASSERT_EQUAL(drop(gone, 2, &common, on_step, NULL), LMC_OK);
     CU_ASSERT_TRUE(told.counts[LMC_RUN_REBASED] == 1 && told.counts[LMC_RUN_DROPPED] == 2);
     expect_progress(&told);
-    options = options_of(&told);
-    CU_ASSERT_EQUAL(lmc_run_restore(run_dir, 30, out_path, &options, NULL, NULL), LMC_OK);
+    common = common_of(&told);
+    CU_ASSERT_EQUAL(restore(30, &common), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_same_files(out_path, snapshots[3]));
     expect_progress(&told);
     unlink(out_path);
@@ -163,15 +189,15 @@ LMC_TEST(test_cancel)
     told told;
     const uint64_t first = 0;
     add_steps(3);
-    lmc_st_options options = options_of(&told);
+    lmc_st_common common = common_of(&told);
     told.cancel = 1;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[3], NULL, &options, NULL, &diag), LMC_ERR_CANCELLED);
-    options = options_of(&told);
+    CU_ASSERT_EQUAL(add(3, &common, NULL, &diag), LMC_ERR_CANCELLED);
+    common = common_of(&told);
     told.cancel = 1;
-    CU_ASSERT_EQUAL(lmc_run_drop(run_dir, &first, 1, NULL, &options, &diag), LMC_ERR_CANCELLED);
+    CU_ASSERT_EQUAL(drop(&first, 1, &common, NULL, &diag), LMC_ERR_CANCELLED);
     CU_ASSERT_EQUAL(diag.status, LMC_ERR_CANCELLED);
     CU_ASSERT_EQUAL(lmc_test_entry_count(run_dir), 3 + 2);
-    CU_ASSERT_EQUAL(lmc_run_verify(run_dir, NULL, 0, NULL, NULL, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_run_verify(run_dir, NULL, 0, NULL, NULL, NULL), LMC_OK);
     CU_ASSERT_EQUAL(step_count(), 3);
     remove_run();
 }
@@ -201,24 +227,24 @@ LMC_TEST(test_tensor)
 
 LMC_TEST(test_refused_options)
 {
-    lmc_st_options options = lmc_test_options(1);
-    lmc_run_options run_options;
+    lmc_run_add_options options = LMC_INIT(lmc_run_add_options);
     lmc_run_step step = LMC_INIT(lmc_run_step);
-    lmc_run_options_init(&run_options);
-    options.base = snapshots[0];
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], NULL, &options, NULL, &diag), LMC_ERR_ARG);
-    options.base = NULL;
-    options.raw = 1;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], NULL, &options, NULL, &diag), LMC_ERR_ARG);
-    run_options.key_every = 64;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], &run_options, NULL, NULL, &diag), LMC_ERR_ARG);
-    run_options.key_every = 0;
-    run_options.struct_size = sizeof run_options + 8;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], &run_options, NULL, NULL, &diag), LMC_ERR_ARG);
+    const char *const path = snapshots[1];
+    options.key_every = 64;
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, path, &options, NULL, &diag), LMC_ERR_ARG);
+    options.key_every = 0;
+    options.level = (lmc_level)(LMC_LEVEL_MAX + 1);
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, path, &options, NULL, &diag), LMC_ERR_ARG);
+    options.level = LMC_LEVEL_DEFAULT;
+    options.common.thread_count = LMC_THREAD_COUNT_MAX + 1;
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, path, &options, NULL, &diag), LMC_ERR_ARG);
+    options.common.thread_count = 0;
+    options.struct_size = sizeof options + 8;
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, path, &options, NULL, &diag), LMC_ERR_ARG);
     step.struct_size = sizeof step + 8;
-    CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[1], NULL, NULL, &step, &diag), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_run_drop(run_dir, NULL, 0, NULL, NULL, &diag), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_run_keep(run_dir, 0, 0, NULL, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, path, NULL, &step, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_drop(run_dir, NULL, 0, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_run_keep(run_dir, 0, 0, NULL, &diag), LMC_ERR_ARG);
     CU_ASSERT_FALSE(lmc_test_exists(run_dir));
 }
 
@@ -242,50 +268,51 @@ LMC_TEST(test_struct_size)
 
 /* ---- memory ---- */
 
-static lmc_status call_add(const lmc_st_options *options)
+static lmc_status call_add(const lmc_st_common *common)
 {
-    return lmc_run_add(run_dir, snapshots[3], NULL, options, NULL, NULL);
+    return add(3, common, NULL, NULL);
 }
 
-static lmc_status call_drop(const lmc_st_options *options)
+static lmc_status call_drop(const lmc_st_common *common)
 {
     const uint64_t first = 0;
-    return lmc_run_drop(run_dir, &first, 1, NULL, options, NULL);
+    return drop(&first, 1, common, NULL, NULL);
 }
 
-static lmc_status call_repair(const lmc_st_options *options)
+static lmc_status call_repair(const lmc_st_common *common)
 {
-    return lmc_run_repair(run_dir, options, NULL);
+    lmc_st_options options = LMC_INIT(lmc_st_options);
+    options.common = *common;
+    return lmc_run_repair(run_dir, &options, NULL);
 }
 
-static lmc_status call_verify(const lmc_st_options *options)
+static lmc_status call_verify(const lmc_st_common *common)
 {
-    return lmc_run_verify(run_dir, NULL, 0, NULL, options, NULL, NULL);
+    return verify(common, NULL);
 }
 
-static lmc_status call_restore(const lmc_st_options *options)
+static lmc_status call_restore(const lmc_st_common *common)
 {
-    const lmc_status status = lmc_run_restore(run_dir, 20, out_path, options, NULL, NULL);
+    const lmc_status status = restore(20, common);
     CU_ASSERT_EQUAL(status == LMC_OK, lmc_test_exists(out_path));
     unlink(out_path);
     return status;
 }
 
-static lmc_status call_open_tensor(const lmc_st_options *options)
+static lmc_status call_open_tensor(const lmc_st_common *common)
 {
     lmc_st_file *file = NULL;
     uint64_t index = 0;
-    const lmc_status status = lmc_run_open_tensor(run_dir, 20, "w", options->allocator, &file, &index, NULL);
+    const lmc_status status = lmc_run_open_tensor(run_dir, 20, "w", common->allocator, &file, &index, NULL);
     lmc_st_close(file);
     return status;
 }
 
 /* One allocation of the call fails, most of them in their turn: it ends in NOMEM or in a success, gives everything
  * back, and leaves a sound run. */
-static void fail_each_allocation(lmc_status (*call)(const lmc_st_options *options), int is_reader)
+static void fail_each_allocation(lmc_status (*call)(const lmc_st_common *common), int is_reader)
 {
-    lmc_st_options options = lmc_test_options(1);
-    options.allocator = &pool_allocator;
+    const lmc_st_common common = {.thread_count = 1, .allocator = &pool_allocator};
     int has_failed = 1;
     for (size_t number = 0; has_failed; number += 1 + number / 40) {
         if (!is_reader || number == 0) {
@@ -293,14 +320,14 @@ static void fail_each_allocation(lmc_status (*call)(const lmc_st_options *option
             add_steps(3);
         }
         pool_fail(number, 1);
-        const lmc_status status = call(&options);
+        const lmc_status status = call(&common);
         has_failed = pool_has_failed();
         if (status != LMC_OK && status != LMC_ERR_NOMEM)
             printf("\nallocation %zu: status %d\n", number, (int)status);
         CU_ASSERT_TRUE(status == LMC_OK || (has_failed && status == LMC_ERR_NOMEM));
         CU_ASSERT_TRUE(pool_is_whole());
         if (!is_reader)
-            CU_ASSERT_EQUAL(lmc_run_verify(run_dir, NULL, 0, NULL, NULL, NULL, NULL), LMC_OK);
+            CU_ASSERT_EQUAL(lmc_run_verify(run_dir, NULL, 0, NULL, NULL, NULL), LMC_OK);
         CU_ASSERT_TRUE(step_count() >= 2);
     }
     remove_run();
@@ -330,7 +357,7 @@ LMC_TEST(test_tensor_beside_damage)
         snprintf(name, sizeof name, "step50/%s", names[i]);
         lmc_test_write_snapshot(lmc_test_path(name), 0);
     }
-    CU_ASSERT_EQUAL_FATAL(lmc_run_add(run_dir, snapshot, NULL, NULL, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_run_add(run_dir, snapshot, NULL, NULL, NULL), LMC_OK);
     pool_fail(SIZE_MAX, 0);
     for (size_t i = 0; i < 2; i++) {
         char name[64];

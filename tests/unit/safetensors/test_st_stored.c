@@ -3,6 +3,7 @@
  * hashed. Archives are put together here, so that frames are stored whatever the encoder would choose.
  */
 #include "lmc_test_archive.h"
+#include "lmc_test_settings.h"
 #include "lmc_test_st.h"
 
 #include "safetensors/read/reader.h"
@@ -27,11 +28,10 @@ static void make_archive(void)
 
 static lmc_status restore_with(unsigned thread_count)
 {
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.thread_count = thread_count;
+    lmc_test_settings options = {0};
+    options.common.thread_count = thread_count;
     options.force = 1;
-    return lmc_st_restore(archive_path, back_path, &options, NULL, NULL);
+    return lmc_test_restore_as(archive_path, back_path, &options, NULL, NULL);
 }
 
 LMC_TEST(test_sound)

@@ -18,14 +18,14 @@ static size_t plain_nbytes, data_offset;
 
 LMC_TEST(test_begin)
 {
-    const lmc_st_options options = lmc_test_options(2);
+    const lmc_test_settings options = lmc_test_options(2);
     char inner[LMC_TEST_PATH_NBYTES + 16];
     plain_path = lmc_test_path("m.safetensors");
     archive_path = lmc_test_path("m.safetensors.lmc");
     out_path = lmc_test_path("out");
     directory_path = lmc_test_path("model");
     lmc_test_write_model(plain_path, 1);
-    CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert_as(plain_path, archive_path, &options, NULL, NULL), LMC_OK);
     CU_ASSERT_EQUAL(mkdir(directory_path, 0755), 0);
     snprintf(inner, sizeof inner, "%s/m.safetensors", directory_path);
     lmc_test_write_model(inner, 1);
@@ -118,16 +118,16 @@ typedef struct converter {
 static void *convert_and_back(void *argument)
 {
     converter *const self = argument;
-    lmc_st_options options = lmc_test_options(2);
+    lmc_test_settings options = lmc_test_options(2);
     options.sha256 = 1;
     self->result = (lmc_st_result)LMC_INIT(lmc_st_result);
-    self->status = lmc_st_convert(self->plain, self->archive, &options, NULL, NULL);
+    self->status = lmc_test_convert_as(self->plain, self->archive, &options, NULL, NULL);
     if (self->status == LMC_OK)
-        self->status = lmc_st_verify(self->archive, &options, &self->result, NULL);
+        self->status = lmc_test_verify_as(self->archive, &options, &self->result, NULL);
     if (self->status == LMC_OK)
-        self->status = lmc_st_restore(self->archive, self->back, &options, NULL, NULL);
+        self->status = lmc_test_restore_as(self->archive, self->back, &options, NULL, NULL);
     if (self->status == LMC_OK)
-        self->status = lmc_st_compare(self->archive, self->back, &options, NULL);
+        self->status = lmc_test_compare_as(self->archive, self->back, &options, NULL);
     return NULL;
 }
 
@@ -154,42 +154,42 @@ LMC_TEST(test_parallel_files)
 
 /* ---- cancelling ---- */
 
-static lmc_status do_convert(const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status do_convert(const lmc_test_settings *options, lmc_st_diag *diag)
 {
-    return lmc_st_convert(plain_path, out_path, options, NULL, diag);
+    return lmc_test_convert_as(plain_path, out_path, options, NULL, diag);
 }
 
-static lmc_status do_restore(const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status do_restore(const lmc_test_settings *options, lmc_st_diag *diag)
 {
-    return lmc_st_restore(archive_path, out_path, options, NULL, diag);
+    return lmc_test_restore_as(archive_path, out_path, options, NULL, diag);
 }
 
-static lmc_status do_verify(const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status do_verify(const lmc_test_settings *options, lmc_st_diag *diag)
 {
-    return lmc_st_verify(archive_path, options, NULL, diag);
+    return lmc_test_verify_as(archive_path, options, NULL, diag);
 }
 
-static lmc_status do_compare(const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status do_compare(const lmc_test_settings *options, lmc_st_diag *diag)
 {
-    return lmc_st_compare(archive_path, plain_path, options, diag);
+    return lmc_test_compare_as(archive_path, plain_path, options, diag);
 }
 
-static lmc_status do_convert_directory(const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status do_convert_directory(const lmc_test_settings *options, lmc_st_diag *diag)
 {
-    return lmc_st_convert(directory_path, out_path, options, NULL, diag);
+    return lmc_test_convert_as(directory_path, out_path, options, NULL, diag);
 }
 
-static lmc_status do_write(const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status do_write(const lmc_test_settings *options, lmc_st_diag *diag)
 {
     const uint64_t count = plain_nbytes;
     lmc_st_writer *const writer = lmc_test_writer();
     CU_ASSERT_EQUAL(lmc_test_add(writer, "x", LMC_DTYPE_U8, count, plain), LMC_OK);
-    const lmc_status status = lmc_st_writer_write(writer, out_path, options, NULL, diag);
+    const lmc_status status = lmc_test_writer_write_as(writer, out_path, options, NULL, diag);
     lmc_st_writer_free(writer);
     return status;
 }
 
-static lmc_status (*const calls[])(const lmc_st_options *, lmc_st_diag *) = {
+static lmc_status (*const calls[])(const lmc_test_settings *, lmc_st_diag *) = {
     do_convert, do_restore, do_verify, do_compare, do_convert_directory, do_write};
 
 typedef struct canceller {
@@ -213,9 +213,9 @@ static void cancel_one(size_t call, unsigned threads, long nanoseconds)
 {
     enum { FILES = 3 };
     canceller other = {.nanoseconds = nanoseconds};
-    lmc_st_options options = lmc_test_options(threads);
+    lmc_test_settings options = lmc_test_options(threads);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    options.cancel = &other.cancel;
+    options.common.cancel = &other.cancel;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&other.thread, NULL, cancel_soon, &other), 0);
     const lmc_status status = calls[call](&options, &diag);
     CU_ASSERT_EQUAL(pthread_join(other.thread, NULL), 0);

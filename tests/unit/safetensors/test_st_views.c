@@ -258,7 +258,8 @@ LMC_TEST(test_read_many)
     for (size_t i = 0; i < 2; i++) {
         lmc_st_file *const file = open_test_file(names[i]);
         for (unsigned threads = 1; threads <= 3; threads++) {
-            lmc_st_options options = lmc_test_options(threads);
+            lmc_st_options options = LMC_INIT(lmc_st_options);
+            options.common.thread_count = threads;
             for (size_t j = 0; j < VIEW_COUNT; j++) {
                 indices[j] = (VIEW_COUNT - 1 - j) % HUGE_AT; /* the whole comes twice, and last */
                 dsts[j] = got[j];
@@ -318,10 +319,11 @@ LMC_TEST(test_damaged)
 LMC_TEST(test_salvage)
 {
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-    lmc_st_options options = lmc_test_options(1);
+    lmc_test_settings options = lmc_test_options(1);
     options.salvage = 1;
     CU_ASSERT_EQUAL(
-        lmc_st_restore(lmc_test_path("array.npy.lmc"), lmc_test_path("saved"), &options, NULL, NULL), LMC_OK);
+        lmc_test_restore_as(lmc_test_path("array.npy.lmc"), lmc_test_path("saved"), &options, NULL, NULL),
+        LMC_OK);
     lmc_st_file *const file = open_test_file("saved");
     CU_ASSERT_EQUAL(lmc_st_tensor_info(file, 0, &tensor), LMC_OK);
     CU_ASSERT(tensor.dtype == LMC_DTYPE_U8 && tensor.rank == 1 && tensor.nbytes == sizeof array);

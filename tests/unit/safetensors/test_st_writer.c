@@ -17,24 +17,24 @@ static void write_both(const lmc_st_writer *writer, const char *name)
     char archive[LMC_TEST_PATH_NBYTES];
     const char *const plain = lmc_test_path(name);
     const char *const back = lmc_test_path("back");
-    const lmc_st_options options = lmc_test_options(2);
+    const lmc_test_settings options = lmc_test_options(2);
     lmc_st_result of_plain = LMC_INIT(lmc_st_result);
     lmc_st_result of_archive = LMC_INIT(lmc_st_result);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     snprintf(archive, sizeof archive, "%s.lmc", plain);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, plain, &options, &of_plain, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, plain, &options, &of_plain, &diag), LMC_OK);
     CU_ASSERT_EQUAL(diag.status, LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, archive, &options, &of_archive, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_as(writer, archive, &options, &of_archive, &diag), LMC_OK);
     CU_ASSERT_EQUAL(diag.status, LMC_OK);
-    CU_ASSERT_EQUAL(of_plain.file_nbytes, of_archive.file_nbytes);
-    CU_ASSERT_EQUAL(of_plain.stored_nbytes, of_plain.file_nbytes);
+    CU_ASSERT_EQUAL(of_plain.original_nbytes, of_archive.original_nbytes);
+    CU_ASSERT_EQUAL(of_plain.stored_nbytes, of_plain.original_nbytes);
     CU_ASSERT_EQUAL(of_plain.tensor_count, of_archive.tensor_count);
-    CU_ASSERT_EQUAL(lmc_st_restore(archive, back, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_restore_as(archive, back, &options, NULL, NULL), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_same_files(plain, back));
     unlink(back);
 
     /* the same archive as one made of the plain file */
-    CU_ASSERT_EQUAL(lmc_st_convert(plain, back, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert_as(plain, back, &options, NULL, NULL), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_same_files(archive, back));
     unlink(back);
 }

@@ -61,25 +61,27 @@ LMC_TEST(test_begin)
 LMC_TEST(test_supplied)
 {
     lmc_st_writer *const in_memory = lmc_test_writer();
-    lmc_st_options options = lmc_test_options(1);
+    lmc_test_settings options = lmc_test_options(1);
     CU_ASSERT_EQUAL(lmc_test_add(in_memory, "x", LMC_DTYPE_U8, CONTENT_NBYTES, data), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(in_memory, "y", LMC_DTYPE_U8, 100, data), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(in_memory, "z", LMC_DTYPE_U8, 0, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_writer_write(in_memory, lmc_test_path("m"), &options, NULL, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(in_memory, lmc_test_path("p"), &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_as(in_memory, lmc_test_path("m"), &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(in_memory, lmc_test_path("p"), &options, NULL, NULL),
+                    LMC_OK);
     lmc_st_writer_free(in_memory);
     for (unsigned threads = 1; threads <= 4; threads++) {
         supply contents[3] = {{.status = LMC_OK}};
         lmc_st_writer *const writer = lmc_test_writer();
-        options.thread_count = threads;
+        options.common.thread_count = threads;
         options.force = 1;
         add_supplied(writer, "x", &contents[0], CONTENT_NBYTES);
         add_supplied(writer, "y", &contents[1], 100);
         add_supplied(writer, "z", &contents[2], 0);
-        CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("s"), &options, NULL, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_test_writer_write_as(writer, lmc_test_path("s"), &options, NULL, NULL), LMC_OK);
         CU_ASSERT_TRUE(lmc_test_same_files(lmc_test_path("s"), lmc_test_path("m")));
         CU_ASSERT_TRUE(threads > 1 || contents[0].thread_count == 1);
-        CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_path("s"), &options, NULL, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, lmc_test_path("s"), &options, NULL, NULL),
+                        LMC_OK);
         CU_ASSERT_TRUE(lmc_test_same_files(lmc_test_path("s"), lmc_test_path("p")));
         CU_ASSERT_FALSE(contents[0].is_outside || contents[1].is_outside || contents[2].is_outside);
         lmc_st_writer_free(writer);
@@ -119,13 +121,13 @@ static lmc_status meet(void *user, uint64_t offset, void *dst, size_t nbytes)
 LMC_TEST(test_supplied_to_threads)
 {
     const uint64_t shape[1] = {CONTENT_NBYTES};
-    const lmc_st_options options = lmc_test_options(3);
+    const lmc_test_settings options = lmc_test_options(3);
     meeting place = {.inside = 0};
     lmc_st_writer *const writer = lmc_test_writer();
     pthread_mutex_init(&place.lock, NULL);
     pthread_cond_init(&place.changed, NULL);
     CU_ASSERT_EQUAL(lmc_st_writer_add_from(writer, "x", 1, LMC_DTYPE_U8, shape, 1, meet, &place), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("s"), &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_as(writer, lmc_test_path("s"), &options, NULL, NULL), LMC_OK);
     CU_ASSERT_TRUE(place.most >= 2);
     CU_ASSERT_EQUAL(place.inside, 0);
     lmc_st_writer_free(writer);
@@ -142,15 +144,15 @@ LMC_TEST(test_failing_supply)
         const lmc_status expected = statuses[i / 2 % 6];
         supply good = {.status = LMC_OK};
         supply bad = {.status = expected, .fails_at = places[i / 12]};
-        lmc_st_options options = lmc_test_options(1 + (unsigned)i % 3);
+        lmc_test_settings options = lmc_test_options(1 + (unsigned)i % 3);
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         lmc_st_result result = LMC_INIT(lmc_st_result);
         lmc_st_writer *const writer = lmc_test_writer();
         add_supplied(writer, "a.good", &good, CONTENT_NBYTES);
         add_supplied(writer, "bad\n", &bad, CONTENT_NBYTES);
         const lmc_status status =
-            i % 2 == 0 ? lmc_st_writer_write(writer, lmc_test_path("s"), &options, &result, &diag)
-                       : lmc_st_writer_write_plain(writer, lmc_test_path("s"), &options, &result, &diag);
+            i % 2 == 0 ? lmc_test_writer_write_as(writer, lmc_test_path("s"), &options, &result, &diag)
+                       : lmc_test_writer_write_plain_as(writer, lmc_test_path("s"), &options, &result, &diag);
         CU_ASSERT_EQUAL(status, expected);
         CU_ASSERT_EQUAL(diag.status, expected);
         CU_ASSERT_EQUAL(diag.has_tensor, 1);
@@ -173,8 +175,8 @@ static lmc_st_writer *make_writer(void)
 }
 
 typedef lmc_status write_function(const lmc_st_writer *writer, const char *path,
-                                  const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag);
-static write_function *const writes[] = {lmc_st_writer_write, lmc_st_writer_write_plain};
+                                  const lmc_test_settings *options, lmc_st_result *result, lmc_st_diag *diag);
+static write_function *const writes[] = {lmc_test_writer_write_as, lmc_test_writer_write_plain_as};
 
 static void *drain(void *stream)
 {
@@ -192,7 +194,7 @@ LMC_TEST(test_descriptors)
 {
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 4; i++) {
-        lmc_st_options options = lmc_test_options(2);
+        lmc_test_settings options = lmc_test_options(2);
         pthread_t reader;
         int ends[2];
         CU_ASSERT_EQUAL(writes[i % 2](writer, lmc_test_path("by path"), &options, NULL, NULL), LMC_OK);
@@ -200,6 +202,7 @@ LMC_TEST(test_descriptors)
         CU_ASSERT_PTR_NOT_NULL_FATAL(file);
         CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
         int fds[2] = {ends[0], fileno(file)};
+        options.has_out_fd = 1;
         options.out_fd = i < 2 ? fileno(file) : ends[1];
         CU_ASSERT_EQUAL_FATAL(pthread_create(&reader, NULL, drain, fds), 0);
         CU_ASSERT_EQUAL(writes[i % 2](writer, "only a name", &options, NULL, NULL), LMC_OK);
@@ -219,8 +222,9 @@ LMC_TEST(test_closed_descriptor)
 {
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 2; i++) {
-        lmc_st_options options = lmc_test_options(1);
+        lmc_test_settings options = lmc_test_options(1);
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+        options.has_out_fd = 1;
         options.out_fd = 999;
         CU_ASSERT_EQUAL(writes[i](writer, "a name", &options, NULL, &diag), LMC_ERR_IO);
         CU_ASSERT_EQUAL(diag.os_errno, EBADF);
@@ -233,7 +237,7 @@ LMC_TEST(test_existing_output)
 {
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 2; i++) {
-        lmc_st_options options = lmc_test_options(1);
+        lmc_test_settings options = lmc_test_options(1);
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         size_t nbytes = 0;
         lmc_test_write(lmc_test_path("old"), "old", 3);
@@ -275,11 +279,11 @@ LMC_TEST(test_progress_and_cancel)
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 2 * 3 * 3; i++) {
         watch seen = {.cancel_at = (unsigned)(i % 3)};
-        lmc_st_options options = lmc_test_options(1 + (unsigned)(i / 6));
+        lmc_test_settings options = lmc_test_options(1 + (unsigned)(i / 6));
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-        options.progress = watch_progress;
-        options.user = &seen;
-        options.cancel = &seen.cancel;
+        options.common.progress = watch_progress;
+        options.common.user = &seen;
+        options.common.cancel = &seen.cancel;
         const lmc_status status = writes[i / 3 % 2](writer, lmc_test_path("s"), &options, NULL, &diag);
         CU_ASSERT_FALSE(seen.is_falling);
         CU_ASSERT_EQUAL(status, seen.cancel_at == 0 ? LMC_OK : LMC_ERR_CANCELLED);
@@ -296,8 +300,8 @@ LMC_TEST(test_cancelled_before)
     const int cancel = 1;
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 2; i++) {
-        lmc_st_options options = lmc_test_options(2);
-        options.cancel = &cancel;
+        lmc_test_settings options = lmc_test_options(2);
+        options.common.cancel = &cancel;
         CU_ASSERT_EQUAL(writes[i](writer, lmc_test_path("s"), &options, NULL, NULL), LMC_ERR_CANCELLED);
     }
     lmc_st_writer_free(writer);

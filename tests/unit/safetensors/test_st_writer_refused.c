@@ -9,28 +9,30 @@ static unsigned char data[4096];
 /* Both ways of writing end so, and leave nothing. */
 static void expect_refused(const lmc_st_writer *writer, lmc_status expected)
 {
-    const lmc_st_options options = lmc_test_options(1);
+    const lmc_test_settings options = lmc_test_options(1);
     lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     memset(&result, 0xff, sizeof result);
     result.struct_size = sizeof result;
-    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("x"), &options, &result, &diag), expected);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_as(writer, lmc_test_path("x"), &options, &result, &diag), expected);
     CU_ASSERT_EQUAL(diag.status, expected);
     CU_ASSERT_TRUE(diag.text[0] != '\0');
     CU_ASSERT_STRING_EQUAL(diag.file, lmc_test_path("x"));
     CU_ASSERT_EQUAL(result.tensor_count, 0);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_path("x"), &options, &result, &diag),
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, lmc_test_path("x"), &options, &result, &diag),
                     expected);
     CU_ASSERT_EQUAL(diag.status, expected);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_path("x"), &options, NULL, NULL), expected);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, lmc_test_path("x"), &options, NULL, NULL),
+                    expected);
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 0);
 }
 
 static void expect_count(const lmc_st_writer *writer, uint64_t count)
 {
-    const lmc_st_options options = lmc_test_options(1);
+    const lmc_test_settings options = lmc_test_options(1);
     lmc_st_result result = LMC_INIT(lmc_st_result);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_path("x"), &options, &result, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, lmc_test_path("x"), &options, &result, NULL),
+                    LMC_OK);
     CU_ASSERT_EQUAL(result.tensor_count, count);
     CU_ASSERT_EQUAL(unlink(lmc_test_path("x")), 0);
 }
@@ -200,13 +202,15 @@ LMC_TEST(test_header_limit)
 LMC_TEST(test_options)
 {
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_st_options options = lmc_test_options(LMC_THREAD_COUNT_MAX + 1);
-    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("x"), &options, NULL, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_path("x"), &options, NULL, NULL), LMC_ERR_ARG);
+    lmc_test_settings options = lmc_test_options(LMC_THREAD_COUNT_MAX + 1);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_as(writer, lmc_test_path("x"), &options, NULL, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, lmc_test_path("x"), &options, NULL, NULL),
+                    LMC_ERR_ARG);
     options = lmc_test_options(1);
-    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("no/x"), &options, NULL, NULL), LMC_ERR_IO);
-    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_dir, &options, NULL, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_dir, &options, NULL, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_as(writer, lmc_test_path("no/x"), &options, NULL, NULL),
+                    LMC_ERR_IO);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_as(writer, lmc_test_dir, &options, NULL, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_test_writer_write_plain_as(writer, lmc_test_dir, &options, NULL, NULL), LMC_ERR_ARG);
     lmc_st_writer_free(writer);
 }
 

@@ -28,12 +28,11 @@ static lmc_status compare(const char *a_path, const char *b_path, int *differs, 
 {
     lmc_st_file *a = NULL;
     lmc_st_file *b = NULL;
-    lmc_st_options options;
+    const lmc_st_common common = {0};
     cli_pair pair = {.nbytes = CONTENT_NBYTES};
-    lmc_st_options_init(&options);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(a_path, NULL, &a, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(b_path, NULL, &b, NULL), LMC_OK);
-    const lmc_status status = cli_diff_contents(a, b, &pair, 1, &options, diag);
+    const lmc_status status = cli_diff_contents(a, b, &pair, 1, &common, diag);
     *differs = pair.differs;
     lmc_st_close(a);
     lmc_st_close(b);
