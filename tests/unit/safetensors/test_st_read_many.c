@@ -270,9 +270,8 @@ static void check_new_memory(const lmc_st_file *file, size_t at, unsigned thread
 {
     const size_t room_nbytes = LARGE_NBYTES + 16384;
     const uint64_t index = index_of(file, TENSOR_COUNT);
-    lmc_st_options options;
-    lmc_st_options_init(&options);
-    options.thread_count = thread_count;
+    lmc_st_options options = LMC_INIT(lmc_st_options);
+    options.common.thread_count = thread_count;
     unsigned char *const room =
         mmap(NULL, room_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CU_ASSERT_TRUE_FATAL(room != MAP_FAILED);
