@@ -247,6 +247,19 @@ def test_dtypes_of_torch(load, torch, path, values, small_pieces):
         load.load_file(path, dtype="float32")
 
 
+def test_views_of_a_checkpoint(load, torch, directory, small_pieces):
+    name, whole = os.path.join(directory, "a.pt"), torch.randn(60, 90)
+    torch.save({"a": whole, "turned": whole.t()}, name)
+    lmcodec.convert(name)
+    loaded = load.load_file(name + ".lmc", dtype=torch.float64)
+    assert torch.equal(loaded["turned"], whole.t().double()) and loaded["a"].dtype == torch.float64
+    out = {"a": torch.zeros(60, 90), "turned": torch.zeros(90, 60), "x": torch.zeros(60, 90, dtype=torch.float64)}
+    load.load_into({"a": out["a"], "turned": out["turned"]}, name + ".lmc")
+    load.load_into({"a": out["x"], "turned": out["a"].t()}, name + ".lmc")
+    assert torch.equal(out["a"], whole) and torch.equal(out["turned"], whole.t())
+    assert torch.equal(out["x"], whole.double())
+
+
 def layers(torch, **options):
     return torch.nn.Sequential(torch.nn.Linear(300, 200, **options), torch.nn.BatchNorm1d(200))
 

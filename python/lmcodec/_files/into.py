@@ -66,13 +66,13 @@ def _without_overlaps(targets: dict[str, Target], wanted: Mapping[str, TensorInf
 
 def convert(file: File, tensor: TensorInfo, arrays: Arrays, target: Any, threads: int | None) -> None:
     """Reads a tensor to an array of another dtype or layout, or on a device, with at most 8 MiB of other memory if the
-    array can be cut into pieces of that size."""
+    array can be cut into pieces of that size. Views are read at once: each piece might need all of the storage."""
     target, shape = arrays.cut(target, tensor.dtype, tensor.shape)
-    if shape is None:
+    if shape is None or tensor.strides is not None:
         file.check_size(tensor)
         array, address = arrays.new(tensor.dtype, tensor.shape)
         file.read_range(tensor, 0, tensor.nbytes, address)
-        arrays.fill(target, arrays.finish(array, tensor.dtype, tensor.shape))
+        arrays.fill(target, arrays.finish(array, tensor.dtype, tensor.shape).reshape(target.shape))
         return
     count = math.prod(shape)
     width = tensor.nbytes // count if count else 1
