@@ -64,6 +64,40 @@ static lmc_st_file *open_or_fail(const char *path)
     return file;
 }
 
+static void expect_loaded(const char *path, const char *name, const unsigned char *expected, size_t nbytes)
+{
+    void *content = NULL;
+    size_t found_nbytes = 1;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_load_tensor(path, name, NULL, &content, &found_nbytes, &diag), LMC_OK);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(content);
+    CU_ASSERT_EQUAL_FATAL(found_nbytes, nbytes);
+    CU_ASSERT_EQUAL(memcmp(content, expected, nbytes), 0);
+    free(content);
+}
+
+static void expect_not_loaded(const char *path, const char *name, lmc_status status)
+{
+    void *content = data;
+    size_t nbytes = 1;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    CU_ASSERT_EQUAL(lmc_st_load_tensor(path, name, NULL, &content, &nbytes, &diag), status);
+    CU_ASSERT_EQUAL(diag.status, status);
+    CU_ASSERT_TRUE(!content && nbytes == 0);
+}
+
+LMC_TEST(test_load)
+{
+    for (int is_plain = 0; is_plain < 2; is_plain++) {
+        const char *const path = is_plain ? plain_path : archive_path;
+        expect_loaded(path, "weights", data, 2 * VALUE_COUNT);
+        expect_loaded(path, "noise", data + 2 * VALUE_COUNT, NOISE_NBYTES);
+        expect_loaded(path, "none", data, 0);
+        expect_not_loaded(path, "no such tensor", LMC_ERR_ARG);
+    }
+    expect_not_loaded(back_path, "weights", LMC_ERR_IO);
+}
+
 LMC_TEST(test_describe)
 {
     static const lmc_st_mode modes[] = {LMC_ST_MODE_CODED, LMC_ST_MODE_CODED, LMC_ST_MODE_SHORT,
@@ -207,42 +241,6 @@ LMC_TEST(test_progress_and_cancel)
             unlink(back_path);
         }
     }
-}
-
-/* ---- one tensor of a closed file ---- */
-
-static void expect_loaded(const char *path, const char *name, const unsigned char *expected, size_t nbytes)
-{
-    void *content = NULL;
-    size_t found_nbytes = 1;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    CU_ASSERT_EQUAL_FATAL(lmc_st_load_tensor(path, name, NULL, &content, &found_nbytes, &diag), LMC_OK);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(content);
-    CU_ASSERT_EQUAL_FATAL(found_nbytes, nbytes);
-    CU_ASSERT_EQUAL(memcmp(content, expected, nbytes), 0);
-    free(content);
-}
-
-static void expect_not_loaded(const char *path, const char *name, lmc_status status)
-{
-    void *content = data;
-    size_t nbytes = 1;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    CU_ASSERT_EQUAL(lmc_st_load_tensor(path, name, NULL, &content, &nbytes, &diag), status);
-    CU_ASSERT_EQUAL(diag.status, status);
-    CU_ASSERT_TRUE(!content && nbytes == 0);
-}
-
-LMC_TEST(test_load)
-{
-    for (int is_plain = 0; is_plain < 2; is_plain++) {
-        const char *const path = is_plain ? plain_path : archive_path;
-        expect_loaded(path, "weights", data, 2 * VALUE_COUNT);
-        expect_loaded(path, "noise", data + 2 * VALUE_COUNT, NOISE_NBYTES);
-        expect_loaded(path, "none", data, 0);
-        expect_not_loaded(path, "no such tensor", LMC_ERR_ARG);
-    }
-    expect_not_loaded(back_path, "weights", LMC_ERR_IO);
 }
 
 /* ---- shapes of many dimensions ---- */
