@@ -112,34 +112,46 @@ class Reader(FileSystemReader):  # type: ignore[misc]
         return file
 
 
-class enable:
-    """From this call on, torch's FileSystemReader reads checkpoints of Writer, too: it gives a Reader.
+class Enabled:
+    """What enable() gives: its call is taken back by the end of `with`, or by disable()."""
 
-        lmcodec.dcp.enable()
-        dcp.load(state, checkpoint_id="run/step-20")
-        dcp_to_torch_save("run/step-20", "step-20.pt")           # of torch.distributed.checkpoint.format_utils
-
-    As a context manager, until the end of the block. All threads of the process see it. Subclasses of
-    FileSystemReader, and readers that exist already, stay as they are. Calls may be nested.
-    """
-
-    _count = 0  # blocks and calls that have not ended
+    count = 0  # calls that are not taken back
 
     def __init__(self) -> None:
-        if "__new__" not in vars(FileSystemReader):
-            FileSystemReader.__new__ = staticmethod(_new_reader)
-        enable._count += 1
+        self._is_enabled = True
+        Enabled.count += 1
 
-    def __enter__(self) -> enable:
+    def disable(self) -> None:
+        """Takes the call back. Nothing happens the second time."""
+        Enabled.count -= self._is_enabled
+        self._is_enabled = False
+
+    def __enter__(self) -> Enabled:
         return self
 
     def __exit__(self, *_: object) -> None:
-        enable._count -= 1
+        self.disable()
+
+
+def enable() -> Enabled:
+    """Lets torch's own calls read checkpoints of Writer: each FileSystemReader(path) that is made becomes a Reader.
+
+        lmcodec.dcp.enable()                                     # until the program ends, or
+        with lmcodec.dcp.enable():                               # until the end of `with`
+            dcp.load(state, checkpoint_id="run/step-20")
+            dcp_to_torch_save("run/step-20", "step-20.pt")       # of torch.distributed.checkpoint.format_utils
+
+    All threads of the process see it. Subclasses of FileSystemReader, and readers that exist already, stay as they
+    are. It may be called again, also within `with`.
+    """
+    if "__new__" not in vars(FileSystemReader):
+        FileSystemReader.__new__ = staticmethod(_new_reader)
+    return Enabled()
 
 
 def _new_reader(cls: Any, *_: Any, **__: Any) -> Any:
     """FileSystemReader.__new__(): the class alone is exchanged, so that Python calls Reader's own __init__()."""
-    return object.__new__(Reader if cls is FileSystemReader and enable._count > 0 else cls)
+    return object.__new__(Reader if cls is FileSystemReader and Enabled.count > 0 else cls)
 
 
 class _Transforms:

@@ -156,3 +156,12 @@ def test_checkpoints_of_torch_while_enabled(directory):
         reader = dcp.FileSystemReader(directory)
         dcp.load(found, checkpoint_id=directory, no_dist=True)
     assert isinstance(reader, Reader) and torch.equal(found["w"], state["w"])
+
+
+def test_disabling(directory):
+    first, second = enable(), enable()
+    for _ in range(2):
+        first.disable()
+    assert isinstance(dcp.FileSystemReader(directory), Reader)
+    second.disable()
+    assert type(dcp.FileSystemReader(directory)) is dcp.FileSystemReader
