@@ -231,29 +231,6 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     return exit_status;
 }
 
-/* What is wrong with the request as a whole; NULL if nothing is. */
-static const char *request_fault(const cli_args *args)
-{
-    int has_stdin = 0;
-    for (int i = 0; i < args->operand_count; i++)
-        has_stdin |= is_stream(args->operands[i]);
-    const int uses_stdout =
-        (args->seen & CLI_OPT_STDOUT) != 0 || (args->output ? is_stream(args->output) : has_stdin);
-    if (args->operand_count == 0)
-        return "the name of the input is missing";
-    if ((args->seen & CLI_OPT_STDOUT) != 0 && args->output && !is_stream(args->output))
-        return "-c and -o exclude each other";
-    if ((args->seen & CLI_OPT_RM) != 0 && (uses_stdout || has_stdin))
-        return "--rm needs files for input and output";
-    if (args->operand_count > 1 && (uses_stdout || has_stdin))
-        return "standard input and output take one file at a time";
-    if (args->operand_count > 1 && args->output && !lmc_is_directory(args->output))
-        return "with several inputs, -o must name an existing directory";
-    if (uses_stdout && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
-        return "standard output is a terminal: redirect it, or add -f";
-    return NULL;
-}
-
 /* With -o DIRECTORY, two inputs whose outputs have one name: the second would replace the first with -f, and --rm
  * would then have removed its input. Sets *same to the second such input, or to NULL. Returns an exit status. */
 static int find_same_output(const cli_work *work, const cli_args *args, const char **same)
@@ -284,8 +261,25 @@ static int find_same_output(const cli_work *work, const cli_args *args, const ch
 int cli_run_files(const cli_work *work, const cli_args *args)
 {
     char shown[160];
+    const char *fault = NULL;
     const char *same = NULL;
-    const char *const fault = request_fault(args);
+    int has_stdin = 0;
+    for (int i = 0; i < args->operand_count; i++)
+        has_stdin |= is_stream(args->operands[i]);
+    const int has_c = (args->seen & CLI_OPT_STDOUT) != 0;
+    const int uses_stdout = has_c || (args->output ? is_stream(args->output) : has_stdin);
+    if (args->operand_count == 0)
+        fault = "the name of the input is missing";
+    else if (has_c && args->output && !is_stream(args->output))
+        fault = "-c and -o exclude each other";
+    else if ((args->seen & CLI_OPT_RM) != 0 && (uses_stdout || has_stdin))
+        fault = "--rm needs files for input and output";
+    else if (args->operand_count > 1 && (uses_stdout || has_stdin))
+        fault = "standard input and output take one file at a time";
+    else if (args->operand_count > 1 && args->output && !lmc_is_directory(args->output))
+        fault = "with several inputs, -o must name an existing directory";
+    else if (uses_stdout && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
+        fault = "standard output is a terminal: redirect it, or add -f";
     if (fault)
         return cli_usage_error(work->name, "%s", fault);
     int worst = find_same_output(work, args, &same);

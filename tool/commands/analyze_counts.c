@@ -36,27 +36,6 @@ struct cli_counts {
     uint64_t fields[HIGH_COUNT];               /* of field_entropy() */
 };
 
-static parts parts_of(lmc_dtype dtype)
-{
-    switch (dtype) {
-    case LMC_DTYPE_F16:
-    case LMC_DTYPE_F8_E5M2:
-    case LMC_DTYPE_F8_E5M2FNUZ: return (parts){1, 5, 0};
-    case LMC_DTYPE_BF16:
-    case LMC_DTYPE_F32:
-    case LMC_DTYPE_C64: return (parts){1, 8, 0};
-    case LMC_DTYPE_F64: return (parts){1, 11, 0};
-    case LMC_DTYPE_F8_E4M3:
-    case LMC_DTYPE_F8_E4M3FNUZ: return (parts){1, 4, 0};
-    case LMC_DTYPE_F8_E8M0: return (parts){0, 8, 0};
-    case LMC_DTYPE_I8:
-    case LMC_DTYPE_I16:
-    case LMC_DTYPE_I32:
-    case LMC_DTYPE_I64: return (parts){0, 0, 1};
-    default: return (parts){0, 0, 0};
-    }
-}
-
 cli_counts *cli_counts_create(void)
 {
     return malloc(sizeof(cli_counts));
@@ -69,8 +48,24 @@ void cli_counts_start(cli_counts *counts, lmc_dtype dtype, const lmc_cut *cut)
     /* a C64 number is two elements; narrower numbers than bytes are counted as the bytes that they fill */
     counts->element_nbytes = dtype == LMC_DTYPE_C64 ? 4 : nbits < 8 ? 1 : nbits / 8;
     counts->high_nbits = counts->element_nbytes == 1 ? 8 : 16;
-    counts->parts = parts_of(dtype);
     counts->cut = *cut;
+    switch (dtype) {
+    case LMC_DTYPE_F16:
+    case LMC_DTYPE_F8_E5M2:
+    case LMC_DTYPE_F8_E5M2FNUZ: counts->parts = (parts){1, 5, 0}; break;
+    case LMC_DTYPE_BF16:
+    case LMC_DTYPE_F32:
+    case LMC_DTYPE_C64: counts->parts = (parts){1, 8, 0}; break;
+    case LMC_DTYPE_F64: counts->parts = (parts){1, 11, 0}; break;
+    case LMC_DTYPE_F8_E4M3:
+    case LMC_DTYPE_F8_E4M3FNUZ: counts->parts = (parts){1, 4, 0}; break;
+    case LMC_DTYPE_F8_E8M0: counts->parts = (parts){0, 8, 0}; break;
+    case LMC_DTYPE_I8:
+    case LMC_DTYPE_I16:
+    case LMC_DTYPE_I32:
+    case LMC_DTYPE_I64: counts->parts = (parts){0, 0, 1}; break;
+    default: counts->parts = (parts){0, 0, 0};
+    }
 }
 
 /* ---- counting ---- */

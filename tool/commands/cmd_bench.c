@@ -204,25 +204,6 @@ static void *copy_part(void *argument)
     return NULL;
 }
 
-/* memcpy() with as many threads as the codec has. */
-static void copy_group(const part *first, size_t nbytes, unsigned thread_count)
-{
-    copy copies[LMC_THREAD_COUNT_MAX];
-    for (size_t i = 0; i < thread_count; i++) {
-        const size_t begin = nbytes / thread_count * i;
-        const size_t end = i + 1 == thread_count ? nbytes : nbytes / thread_count * (i + 1);
-        copies[i] =
-            (copy){.dst = first->decoded + begin, .src = first->content + begin, .nbytes = end - begin};
-        copies[i].has_thread =
-            i + 1 < thread_count && pthread_create(&copies[i].thread, NULL, copy_part, &copies[i]) == 0;
-        if (!copies[i].has_thread)
-            copy_part(&copies[i]);
-    }
-    for (size_t i = 0; i < thread_count; i++)
-        if (copies[i].has_thread)
-            pthread_join(copies[i].thread, NULL);
-}
-
 /* The base of a part as a row uses it. */
 static const void *base_of(const part *part, const row *row, size_t *base_nbytes)
 {
@@ -237,8 +218,22 @@ static int measure_group(const bench *bench, part *first, size_t count, row *row
     const size_t nbytes = (size_t)(first[count - 1].content + first[count - 1].nbytes - first->content);
     lmc_status status = LMC_OK;
     size_t base_nbytes = 0;
+    const size_t thread_count = bench->thread_count;
+    copy copies[LMC_THREAD_COUNT_MAX];
     double started = now_seconds();
-    copy_group(first, nbytes, bench->thread_count);
+    for (size_t i = 0; i < thread_count; i++) {
+        const size_t begin = nbytes / thread_count * i;
+        const size_t end = i + 1 == thread_count ? nbytes : nbytes / thread_count * (i + 1);
+        copies[i] =
+            (copy){.dst = first->decoded + begin, .src = first->content + begin, .nbytes = end - begin};
+        copies[i].has_thread =
+            i + 1 < thread_count && pthread_create(&copies[i].thread, NULL, copy_part, &copies[i]) == 0;
+        if (!copies[i].has_thread)
+            copy_part(&copies[i]);
+    }
+    for (size_t i = 0; i < thread_count; i++)
+        if (copies[i].has_thread)
+            pthread_join(copies[i].thread, NULL);
     row->memcpy_seconds += now_seconds() - started;
     started = now_seconds();
     for (part *part = first; part < first + count && status == LMC_OK; part++) {

@@ -43,17 +43,6 @@ static uint64_t clock_ms(void)
 
 /* ---- events ---- */
 
-/* Begins to be told of changes in directories. Returns a descriptor, or -1: the system cannot tell, so directories must
- * be looked at from time to time. */
-static int notify_open(void)
-{
-#ifdef __linux__
-    return inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-#else
-    return -1;
-#endif
-}
-
 /* Adds a directory, without those in it. Returns an id, or -1. Not each write is an event: a file that grows is looked
  * at when it was closed, and after --settle seconds. */
 static int notify_add(int fd, const char *path)
@@ -454,7 +443,10 @@ static int run_watch(const cli_args *args)
             sigaction(ending[i], &action, NULL);
         }
     }
-    watch.notify_fd = notify_open();
+    watch.notify_fd = -1; /* the system cannot tell of changes: directories are looked at from time to time */
+#ifdef __linux__
+    watch.notify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+#endif
     (void)notify_add(watch.notify_fd, watch.dir);
     while (!is_cancelled() && watch.exit_status == CLI_OK) {
         watch.exit_status = list_directory(&watch);
