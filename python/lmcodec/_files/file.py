@@ -400,7 +400,7 @@ class File:
         handle = self._handle
         if handle is None:
             return "<lmcodec.File %r, closed>" % self._shown_name()
-        nbytes, stored_nbytes = _abi.st_file_nbytes(handle.pointer), _abi.st_stored_nbytes(handle.pointer)
+        nbytes, stored_nbytes = _abi.st_original_nbytes(handle.pointer), _abi.st_stored_nbytes(handle.pointer)
         kind = "ratio %.3f" % (stored_nbytes / nbytes if nbytes else 1) if handle.is_archive() else "no archive"
         count = len(self._listed(handle).tensors)
         return "<lmcodec.File %r, %d tensors, %d bytes, %s>" % (self._shown_name(), count, nbytes, kind)
