@@ -159,9 +159,10 @@ typedef struct lmc_run_verify_options {
  *  - if the newest step shows that a delta no longer pays, or is a later one.
  * A step that is there already is compared: equal content is a success (LMC_RUN_PRESENT). Other content is refused
  * (LMC_ERR_ARG, os_errno EEXIST) unless options->force is set. Then what is based on the old content is re-based first.
- * The step is added once it has its name in the run and run.json has it, before step_done is called. added: may be
- * NULL. Errors: as lmc_st_convert(); LMC_ERR_ARG (no step in the name, a step above LMC_RUN_STEP_MAX, key_every out of
- * its range, the snapshot is in the run, `run_dir` is not a run and not empty), and as lmc_run_open(). */
+ * The step is added once it has its name in the run and run.json has it, before step_done is called.
+ *  added: may be NULL.
+ * Errors: as lmc_st_convert() and lmc_run_open(). LMC_ERR_ARG: no step in the name, or one above LMC_RUN_STEP_MAX;
+ * key_every out of its range; the snapshot is in the run; `run_dir` is not a run and not empty. */
 LMC_NODISCARD LMC_API lmc_status lmc_run_add(const char *run_dir, const char *snapshot,
                                              const lmc_run_add_options *options, lmc_run_step *added,
                                              lmc_st_diag *diag);

@@ -40,11 +40,13 @@ extern "C" {
 #define LMC_ST_NO_OFFSET UINT64_MAX
 
 /* What went wrong and where. Names are cut to fit, and their control characters are escaped: every text may be shown on
- * a terminal. All strings are NUL-terminated and have one line. Statuses of calls on files are of five kinds: bad data
- * LMC_ERR_HEADER, LMC_ERR_CORRUPT, LMC_ERR_TRUNCATED, LMC_ERR_CHECKSUM, and for data that is too new or too much
- * LMC_ERR_UNSUPPORTED, LMC_ERR_LIMIT the base     LMC_ERR_BASE: it is missing, or has other content. The text names the
- * wanted file and its hash. the request  LMC_ERR_ARG, LMC_ERR_DST_SMALL: output exists, input and output are one file,
- * no such tensor the system   LMC_ERR_IO, LMC_ERR_NOMEM; os_errno says how the caller   LMC_ERR_CANCELLED */
+ * a terminal. All strings are NUL-terminated and have one line. Statuses of calls on files are of five kinds:
+ *   bad data     LMC_ERR_HEADER, LMC_ERR_CORRUPT, LMC_ERR_TRUNCATED, LMC_ERR_CHECKSUM; LMC_ERR_UNSUPPORTED and
+ *                LMC_ERR_LIMIT for what is too new or too much
+ *   the base     LMC_ERR_BASE: it is missing, or has other content. The text names the wanted file and its hash.
+ *   the request  LMC_ERR_ARG, LMC_ERR_DST_SMALL: output exists, input and output are one file, no such tensor
+ *   the system   LMC_ERR_IO, LMC_ERR_NOMEM; os_errno says how
+ *   the caller   LMC_ERR_CANCELLED */
 typedef struct lmc_st_diag {
     size_t struct_size; /* sizeof(lmc_st_diag); set by LMC_INIT() */
     lmc_status status;
@@ -180,8 +182,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_load_tensor(const char *path, const char
 /* ---- bases --------------------------------------------------------------------------------------
  * An archive can be coded against another file, its base: a plain file or an archive, which may have a base in turn.
  * The archive records hashes of the base's content: wrong content never passes. Header, tensors and modes can be read
- * without the base. A call that needs it looks for it in `base` and `base_dirs`, then beside the
- * archive, then in the run or the directories that the archive belongs to (docs/library.md, "Bases"). */
+ * without the base. A call that needs it looks for it in `base` and `base_dirs`, then beside the archive, then in the
+ * run or the directories that the archive belongs to (docs/library.md, "Bases"). */
 
 /* ---- options of long calls ---------------------------------------------------------------------- */
 
@@ -297,8 +299,7 @@ typedef struct lmc_st_output_options { /* of a plain file, lmc_st_writer_write_p
 
 /* ---- whole files and directories ---------------------------------------------------------------- */
 
-/* What a call has seen; of a directory, sums. 0 after a failure, unless damage was found or a directory was
- * verified. */
+/* What a call has seen; of a directory, sums. 0 after a failure without damage, but for a verified directory. */
 typedef struct lmc_st_result {
     size_t struct_size;       /* sizeof(lmc_st_result); set by LMC_INIT() */
     uint64_t original_nbytes; /* the original file */

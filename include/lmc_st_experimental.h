@@ -72,12 +72,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uin
                                                     lmc_st_mode *mode, lmc_st_diag *diag);
 
 /* Where a tensor's storage stands in the open file: its frame (of an alias, that of its owner), or itself in a plain
- * file. For those who fetch parts of a file from afar. And where it begins in the original file. Error: LMC_ERR_ARG. */
+ * file. For those who fetch parts of a file from afar. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
                                                      uint64_t *offset, uint64_t *nbytes);
-
-LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index,
-                                                      uint64_t *offset);
 
 /* Where the stored bytes stand for a read of a part, and which content [*begin, *end) they hold: whole blocks, or all
  * of a frame without an index. Head and tail of the frame are read. A tensor with a base needs that content of it,

@@ -17,14 +17,6 @@ lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index, uint64_t
     return is_known ? LMC_OK : LMC_ERR_ARG;
 }
 
-lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index, uint64_t *offset)
-{
-    st_listed listed;
-    const int is_known = st_file_find_listed(file, index, &listed);
-    *offset = is_known ? st_file_origin(file, listed.tensor) : 0;
-    return is_known ? LMC_OK : LMC_ERR_ARG;
-}
-
 /* ---- a part of a tensor ---- */
 
 /* A part of a tensor's content, and where its stored bytes stand. */

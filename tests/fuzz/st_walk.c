@@ -5,6 +5,7 @@
 #include "lmc_st_experimental.h"
 
 #include "fuzz.h"
+#include "safetensors/archive/handle.h"
 
 #define SMALL_READ_NBYTES 64
 
@@ -189,7 +190,8 @@ static void read_gap(const lmc_st_file *file, uint64_t *at, uint64_t end, uint64
 
 void fuzz_walk_file(const lmc_st_file *file, uint64_t nbytes_max, fuzz_walk *walk)
 {
-    uint64_t data_offset = 0, skeleton_at = 0, origin = 0;
+    uint64_t data_offset = 0, skeleton_at = 0;
+    st_listed listed;
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     lmc_st_mode mode;
     lmc_ctx *ctx = NULL;
@@ -206,7 +208,9 @@ void fuzz_walk_file(const lmc_st_file *file, uint64_t nbytes_max, fuzz_walk *wal
             read_view(file, ctx, i, &tensor, nbytes_max, walk);
             continue;
         }
-        FUZZ_CLAIM(lmc_st_tensor_origin(file, i, &origin) == LMC_OK && origin >= data_offset);
+        FUZZ_CLAIM(st_file_find_listed(file, i, &listed));
+        const uint64_t origin = st_file_origin(file, listed.tensor);
+        FUZZ_CLAIM(origin >= data_offset);
         read_gap(file, &skeleton_at, origin - data_offset, data_offset, walk);
         FUZZ_CLAIM(tensor.storage_nbytes <= lmc_st_original_nbytes(file) - origin);
         uint8_t *const place = walk->bytes == NULL ? NULL : walk->bytes + origin;
