@@ -18,4 +18,4 @@ def test_every_example_runs(directory):
     assert on_ranks(2, run_section, directory) == [8, 8]
     alone = os.path.join(directory, "alone")
     os.mkdir(alone)
-    assert on_ranks(1, run_section, alone) == [6]
+    assert on_ranks(1, run_section, alone) == [8]

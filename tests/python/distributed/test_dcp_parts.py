@@ -11,6 +11,7 @@ from torch.distributed.checkpoint.planner import LoadItemType, ReadItem
 
 import lmcodec
 import lmcodec.torch
+from lmcodec._files import file as file_module
 from lmcodec.dcp import _content, _layout, _reader
 
 
@@ -50,13 +51,19 @@ def read_items(items, path, stored, planner, threads):
 
 def read(source, targets, parts, monkeypatch):
     """Reads parts of the tensor; ranges of bytes that were read."""
-    ranges, original = [], lmcodec.File._decode_range
+    ranges, decode_range, read_part = [], lmcodec.File._decode_range, file_module.Handle.read_part
 
-    def counted(file, handle, tensor, first, nbytes, address):
+    def counted_range(file, handle, tensor, first, nbytes, address):
         ranges.append((first, nbytes))
-        original(file, handle, tensor, first, nbytes, address)
+        decode_range(file, handle, tensor, first, nbytes, address)
 
-    monkeypatch.setattr(lmcodec.File, "_decode_range", counted)
+    def counted_part(handle, number, first, nbytes, address):
+        is_read = read_part(handle, number, first, nbytes, address)
+        ranges.extend([(first, nbytes)] if is_read else [])
+        return is_read
+
+    monkeypatch.setattr(lmcodec.File, "_decode_range", counted_range)
+    monkeypatch.setattr(file_module.Handle, "read_part", counted_part)
     planner = Planner(targets)
     items = [item(name, "w", offsets, targets[name].shape) for name, offsets in parts.items()]
     read_items(items, source.path, source.stored, planner, 1)
