@@ -22,9 +22,11 @@
 #define LMC_FMT_BASE_PLAIN 0
 #define LMC_FMT_BASE_BF16_OF_F32 1
 
-/* Required features. Bit 2 is reserved for a palette, bit 3 for row classes. */
+/* required features */
 #define LMC_FMT_FEATURE_OFFSETS 0x10u /* the plan has LMC_FMT_TRANSFORM_OFFSETS */
-#define LMC_FMT_FEATURES_KNOWN LMC_FMT_FEATURE_OFFSETS
+#define LMC_FMT_FEATURE_NARROW 0x20u  /* the plan begins with narrow fields */
+#define LMC_FMT_FEATURE_RANS 0x40u    /* the plan has a LMC_FMT_PLANE_RANS */
+#define LMC_FMT_FEATURES_KNOWN (LMC_FMT_FEATURE_OFFSETS | LMC_FMT_FEATURE_NARROW | LMC_FMT_FEATURE_RANS)
 
 #define LMC_FMT_BYTE_ORDER_LITTLE 0 /* 1 is reserved for big-endian elements */
 
@@ -58,7 +60,8 @@
 #define LMC_FMT_SYMBOL_ESCAPE 255 /* in symbol planes of more than 8 bits */
 
 #define LMC_FMT_PLANE_RAW 0   /* the plan has no table for the plane */
-#define LMC_FMT_PLANE_TABLE 1 /* a table follows; 2..255 are reserved for built-in tables */
+#define LMC_FMT_PLANE_TABLE 1 /* the table of a prefix code follows */
+#define LMC_FMT_PLANE_RANS 2  /* the table of a rANS code follows; 3..255 are reserved for built-in tables */
 
 #define LMC_FMT_PLANE_COUNT_MAX 8 /* symbols, low bits, six lower bytes */
 
@@ -66,14 +69,44 @@
 #define LMC_FMT_LAYER_COUNT_MAX 16
 #define LMC_FMT_LAYER_NBITS_MAX 6
 
+/* ---- rANS codes ---- */
+#define LMC_FMT_RANS_LANE_COUNT 64
+#define LMC_FMT_RANS_TOTAL 4096         /* sum of the frequencies */
+#define LMC_FMT_RANS_CARRIED_NBYTES 128 /* of other content, in the last states of the lanes */
+
+/* ---- narrow fields: how wide elements are made from narrow ones ---- */
+#define LMC_FMT_NARROW_F16_IN_F32 0
+#define LMC_FMT_NARROW_BF16_IN_F32 1
+#define LMC_FMT_NARROW_F32_IN_F64 2
+#define LMC_FMT_NARROW_PRODUCT 3 /* of the scale of a group and a factor */
+#define LMC_FMT_NARROW_PALETTE 4 /* a value in the palette of a group */
+
+#define LMC_FMT_PRODUCT_F32 0
+#define LMC_FMT_PRODUCT_F16 1
+#define LMC_FMT_PRODUCT_BF16 2
+
+#define LMC_FMT_FACTORS_I8 0
+#define LMC_FMT_FACTORS_I8_ZEROS 1 /* -128 stands for -0 */
+#define LMC_FMT_FACTORS_E4M3 2
+#define LMC_FMT_FACTORS_E5M2 3
+#define LMC_FMT_FACTORS_LIST 4
+
+#define LMC_FMT_GROUP_LENGTH_MIN 16 /* of a group and of a row */
+/* exponent fields of F32 factors that are not 0, and of scales: no product is denormal or infinite */
+#define LMC_FMT_FACTOR_EXPONENT_MIN 107
+#define LMC_FMT_FACTOR_EXPONENT_MAX 147
+#define LMC_FMT_SCALE_EXPONENT_MIN 27
+#define LMC_FMT_SCALE_EXPONENT_MAX 227
+
 /* ---- block modes ---- */
 #define LMC_FMT_BLOCK_STORED 0
 #define LMC_FMT_BLOCK_PLANES 1
 #define LMC_FMT_BLOCK_MASKED 2
 #define LMC_FMT_BLOCK_SAME 3 /* this mode and the next: in delta frames */
 #define LMC_FMT_BLOCK_DELTA 4
+#define LMC_FMT_BLOCK_NARROW 5 /* in frames with LMC_FMT_FEATURE_NARROW */
 
-/* ---- plane modes; 4..7 are reserved (6 palette, 7 row classes) ---- */
+/* ---- plane modes; 4..7 are reserved ---- */
 #define LMC_FMT_PLANE_STORED 0
 #define LMC_FMT_PLANE_CONSTANT 1
 #define LMC_FMT_PLANE_CODED 2

@@ -54,6 +54,34 @@ typedef struct lmc_layer_in {
     const uint8_t *next_symbols; /* symbols of the next layer */
 } lmc_layer_in;
 
+/* ---- rANS codes (format.md "rANS planes") ---- */
+
+/* What a slot, a state mod LMC_FMT_RANS_TOTAL, means to a decoder: the symbol in bits 0..7, its frequency less 1 in
+ * bits 8..19, the slot less the symbol's start in bits 20..31. */
+typedef uint32_t lmc_rans_slot;
+
+/* What a symbol means to an encoder. */
+typedef struct lmc_rans_symbol {
+    uint32_t frequency; /* 0: the symbol cannot be coded */
+    uint32_t start;
+} lmc_rans_symbol;
+
+/* Where rans_decode() is. Its words have LMC_RANS_SLACK readable bytes behind their end. */
+typedef struct lmc_rans_in {
+    uint32_t state[LMC_FMT_RANS_LANE_COUNT]; /* at least 2^16 each */
+    const uint8_t *words;                    /* the next one */
+} lmc_rans_in;
+
+/* In a damaged plane the words of one strip may be read beyond their end before the stage looks; those of a group come
+ * on top. */
+#define LMC_RANS_SLACK (2 * (LMC_STRIP_VALUES + 64))
+
+/* Where rans_encode() is. It writes words from their last one to their first. */
+typedef struct lmc_rans_out {
+    uint32_t state[LMC_FMT_RANS_LANE_COUNT]; /* at least 2^16 each */
+    uint8_t *words; /* the first one so far; there is room for a word for each symbol in front of it */
+} lmc_rans_out;
+
 /* ---- elements and planes (format.md "Planes") ---- */
 
 /* How an element is cut. */
@@ -223,6 +251,15 @@ typedef struct lmc_kernels {
      * except in the last call. Whatever the planes hold, bit cursors move by at most n bits and next_symbols by at most
      * n bytes. Lanes beyond n move nothing. */
     void (*layer_decode)(const lmc_layer *layer, lmc_layer_in *in, size_t n, uint8_t *symbols);
+
+    /* Decodes the next n <= LMC_STRIP_VALUES symbols of a rANS plane by LMC_FMT_RANS_TOTAL slots, aligned to 64 bytes;
+     * symbols: n bytes, written padded. n is a multiple of 64 except in the last call. Lanes beyond n do nothing.
+     * Whatever the words hold, it reads at most one of them for each symbol, and states stay at least 2^16. */
+    void (*rans_decode)(const lmc_rans_slot *slots, lmc_rans_in *in, size_t n, uint8_t *symbols);
+
+    /* The inverse, from the last symbol to the first, by 256 entries of `table`. Strips come from the last one to the
+     * first; n is a multiple of 64 except in the first call. Every symbol can be coded. */
+    void (*rans_encode)(const lmc_rans_symbol *table, lmc_rans_out *out, const uint8_t *symbols, size_t n);
 
     /* Cuts n elements at src into planes. symbols is written padded, the other planes exactly. n is a multiple of 64
      * except in the last call for a block. Returns nonzero iff some symbol is an escape; symbols of 8 bits or fewer
