@@ -291,6 +291,17 @@ typedef struct lmc_kernels {
     /* sums[i] = a[i] + b[i] + c mod 2^16 for i < n. a and b may be NULL: 0. */
     void (*add_shifts)(const uint16_t *a, const uint16_t *b, uint16_t c, size_t n, uint16_t *sums);
 
+    /* Wide elements from n narrow ones: F32 from F16, F32 from BF16, F64 from F32 (format.md "Wide elements"). */
+    void (*widen[LMC_FMT_NARROW_F32_IN_F64 + 1])(const uint8_t *narrow, size_t n, uint8_t *dst);
+
+    /* The inverse, for elements that a narrow one stands for. Others give some narrow element. */
+    void (*narrow[LMC_FMT_NARROW_F32_IN_F64 + 1])(const uint8_t *src, size_t n, uint8_t *narrow);
+
+    /* Products of a scale and n of 256 factors, as elements of each product type. Scale and factors are within the
+     * limits of format.md. */
+    void (*multiply[LMC_FMT_PRODUCT_BF16 + 1])(const float *factors, float scale, const uint8_t *numbers,
+                                               size_t n, uint8_t *dst);
+
     /* Keeps the elements that differ from `value`, in order. kept is written up to 64 bytes beyond them. mask gets a
      * bit for each of the n elements, in whole words with spare bits 0. Returns how many are kept. */
     size_t (*mask_split[4])(uint64_t value, const uint8_t *src, size_t n, uint64_t *mask, uint8_t *kept);

@@ -58,12 +58,6 @@ LMC_INLINE size_t lmc_section_nbytes_max(uint32_t column_count)
  * lmc_section_nbytes_max(), which `dst` must hold with 8 bytes more. */
 size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *shapes, uint8_t *dst);
 
-/* Has the plan section of a coded frame, of at least one byte, offsets? */
-LMC_INLINE int lmc_section_has_offsets(const uint8_t *section)
-{
-    return (section[0] & LMC_FMT_TRANSFORM_OFFSETS) != 0;
-}
-
 /* Reads a plan section of exactly nbytes for elements of element_nbytes. tables: LMC_FMT_PLANE_COUNT_MAX; coding points
  * to those that the section has. The columns' offsets are still packed, in the section.
  * Errors: CORRUPT, UNSUPPORTED; offsets count from the section's start. */

@@ -30,7 +30,7 @@ static unsigned row_forms[LMC_FMT_ROWS_NONE + 1]; /* by row_nbits */
 static void open_memory(void)
 {
     set_count = kernel_sets(sets);
-    scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){CONTENT_MAX, 8, 0}));
+    scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){CONTENT_MAX, 8, 0, 0}));
     content = must_malloc(CONTENT_MAX);
     first_stored = must_malloc(lmc_block_bound(CONTENT_MAX));
     plan_work = must_malloc(sizeof *plan_work);
@@ -75,8 +75,8 @@ static void place_scratch(size_t nbytes)
 {
     const unsigned unit = decision.coding.element_nbytes;
     const size_t n = (nbytes + unit - 1) / unit;
-    lmc_scratch_place(&scratch, &(lmc_scratch_size){n, unit, 0},
-                      guarded_end(&scratch_memory, lmc_scratch_nbytes(&(lmc_scratch_size){n, unit, 0})));
+    lmc_scratch_place(&scratch, &(lmc_scratch_size){n, unit, 0, 0},
+                      guarded_end(&scratch_memory, lmc_scratch_nbytes(&(lmc_scratch_size){n, unit, 0, 0})));
 }
 
 static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size_t stored_nbytes,
