@@ -82,7 +82,7 @@ static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan
 }
 
 /* A form of narrow elements must save this share of an element's bits. */
-#define NARROW_GAIN_MIN 0.01
+#define NARROW_GAIN_MIN 0.002
 
 /* Plans without a base: narrow elements if there are any and they gain enough, else elements as they are. */
 static lmc_status plan_alone(lmc_ctx *ctx, const lmc_content *content, lmc_plan *plan)

@@ -23,8 +23,8 @@ static float find_product(const lmc_narrow_coder *coder, const uint8_t *src, siz
         if (missed == 0)
             return above;
     }
-    const float found = lmc_product_find_scale(&group, LMC_FACTOR_COUNT, likely);
-    if (found != 0 && lmc_product_numbers(&group, found, numbers) < missed)
+    float found;
+    if (lmc_product_find(&group, LMC_FACTOR_COUNT, likely, &found, numbers) < missed && found != 0)
         return found;
     const float kept = above != 0 ? above : 1;
     lmc_product_numbers(&group, kept, numbers);

@@ -29,6 +29,7 @@
 
 /* More exceptions than one element in so many, and the form is none. */
 #define EXCEPTION_SHARE_MAX 50
+#define EXCEPTION_COUNT_MAX 16 /* of the first elements of a sample */
 
 /* About what the scale of a new group takes. */
 #define SCALE_NBITS 24
@@ -117,13 +118,12 @@ static lmc_status try_products(prober *p, uint32_t group_length, unsigned most_t
         const size_t left = lmc_min_size(row_length - column, piece - i % piece);
         const lmc_product_group group = {&tried->narrow, &tried->order, lmc_kernels_get(),
                                          p->buffer + i * nbytes, lmc_min_size(group_length, left)};
-        float scale = lmc_product_find_scale(&group, most_tried, &tried->likely);
-        scale = scale != 0 ? scale : 1;
-        missed += lmc_product_numbers(&group, scale, work->tried_numbers + i);
+        float scale;
+        missed += lmc_product_find(&group, most_tried, &tried->likely, &scale, work->tried_numbers + i);
         new_count += scale != above;
         above = scale;
         i += group.n;
-        if (missed > n / EXCEPTION_SHARE_MAX)
+        if (missed > EXCEPTION_COUNT_MAX + i / EXCEPTION_SHARE_MAX)
             return LMC_OK;
     }
     keep_if_better(p, n, missed, SCALE_NBITS * (double)new_count);
@@ -175,8 +175,12 @@ static lmc_status try_lengths(prober *p, unsigned factor_kind, unsigned most_tri
     start_products(p, factor_kind);
     for (size_t i = 0; i < LMC_COUNT(group_lengths); i++) {
         const uint32_t length = group_lengths[i] == 0 ? p->row_length : group_lengths[i];
-        if (length <= p->row_length && (i == 0 || length < p->row_length))
-            LMC_TRY(try_products(p, length, most_tried));
+        if (length > p->row_length || (i > 0 && length == p->row_length))
+            continue;
+        const double before = p->nbits;
+        LMC_TRY(try_products(p, length, most_tried));
+        if (p->nbits < before) /* shorter groups have the same scales, and take more room */
+            break;
     }
     return LMC_OK;
 }
@@ -261,8 +265,8 @@ static lmc_status look_for_products(prober *p)
         start_products(p, LMC_FMT_FACTORS_I8_ZEROS);
         const lmc_product_group group = {&p->work->tried.narrow, &p->work->tried.order, lmc_kernels_get(),
                                          p->buffer, lmc_min_size(p->probe_count, SEARCHED_LENGTH)};
-        const float scale = lmc_product_find_scale(&group, most_tried, &likely);
-        may_be_integer = scale != 0 && lmc_product_numbers(&group, scale, p->work->tried_numbers) == 0;
+        float scale;
+        may_be_integer = lmc_product_find(&group, most_tried, &likely, &scale, p->work->tried_numbers) == 0;
     }
     if (may_be_integer) {
         LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8, most_tried));
@@ -366,6 +370,7 @@ lmc_status lmc_narrow_decide(const lmc_content *content, lmc_narrow_work *work, 
                                 : dtype == LMC_DTYPE_BF16 ? LMC_FMT_PRODUCT_BF16
                                                           : LMC_FMT_PRODUCT_F32};
     choice->narrow.is_used = 0;
+    choice->side_nbits = 0;
     if (content->level == LMC_LEVEL_FAST || content->value_count < VALUES_MIN ||
         (dtype != LMC_DTYPE_F32 && dtype != LMC_DTYPE_F16 && dtype != LMC_DTYPE_BF16 &&
          dtype != LMC_DTYPE_F64))

@@ -5,8 +5,9 @@
 /* Elements that are looked at together. */
 #define PIECE_VALUES 256
 
-/* Elements by which a scale is narrowed before it is tried on all. */
-#define NARROWED_VALUES 512
+/* Elements by which a scale is narrowed before it is tried on all; and if it misses some. */
+#define NARROWED_VALUES 64
+#define NARROWED_VALUES_MORE 1024
 
 /* The first elements, for a quick look at a scale. */
 #define START_VALUES 16
@@ -204,26 +205,35 @@ typedef struct interval {
     double low, high;
 } interval;
 
+/* The size of the factor nearest to a quotient. */
+LMC_INLINE double nearest_size(const lmc_product_group *group, float quotient)
+{
+    const int is_integer = group->narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS;
+    if (is_integer && quotient > -128 && quotient < 127)
+        return (double)(int)((quotient < 0 ? -quotient : quotient) + 0.5f);
+    const float factor = group->narrow->factors[nearest_factor(group->order, quotient)];
+    return factor < 0 ? -(double)factor : factor;
+}
+
 /* Narrows the scale's interval by elements. Returns 0 once too many of them fit no scale in it. */
 static int narrow_scale(const lmc_product_group *group, const float *singles, size_t n, interval *scale,
                         size_t *missed)
 {
-    const lmc_narrow *const narrow = group->narrow;
+    double inverse = 2 / (scale->low + scale->high);
     for (size_t i = 0; i < n; i++) {
-        const rounded r = interval_of(singles[i], narrow->product_type);
-        const float quotient = (float)(singles[i] / ((scale->low + scale->high) / 2));
-        const float factor = narrow->factors[nearest_factor(group->order, quotient)];
-        const double size = factor < 0 ? -(double)factor : factor;
-        const double low = size > 0 ? r.low / size : 0, high = size > 0 ? r.high / size : 0;
-        if (size == 0 && r.value == 0)
-            continue;
-        if (size == 0 || low > scale->high || high < scale->low) {
+        const rounded r = interval_of(singles[i], group->narrow->product_type);
+        const double size = nearest_size(group, (float)(singles[i] * inverse));
+        const double low = scale->low * size, high = scale->high * size;
+        if (size == 0 ? r.value != 0 : r.low > high || r.high < low) {
             if (++*missed > 1 + group->n / MISSED_SHARE)
                 return 0;
             continue;
         }
-        scale->low = low > scale->low ? low : scale->low;
-        scale->high = high < scale->high ? high : scale->high;
+        if (size == 0 || (r.low <= low && r.high >= high))
+            continue;
+        scale->low = r.low > low ? r.low / size : scale->low;
+        scale->high = r.high < high ? r.high / size : scale->high;
+        inverse = 2 / (scale->low + scale->high);
     }
     return 1;
 }
@@ -274,14 +284,14 @@ static float largest_element(const lmc_product_group *group)
     return largest;
 }
 
-/* The scale if the largest element is this factor times it; 0 if there is none. */
-static float scale_by(const lmc_product_group *group, float largest, float factor)
+/* The scale if the largest element is this factor times it, by so many elements; 0 if there is none. */
+static float scale_by(const lmc_product_group *group, float largest, float factor, size_t narrowed)
 {
     const rounded r = interval_of(largest, group->narrow->product_type);
     const double size = factor < 0 ? -(double)factor : factor;
+    const size_t n = lmc_min_size(group->n, narrowed);
     interval scale = {r.low / size, r.high / size};
     size_t missed = 0;
-    const size_t n = lmc_min_size(group->n, NARROWED_VALUES);
     for (size_t i = 0; i < n; i += PIECE_VALUES) {
         float singles[PIECE_VALUES];
         const size_t m = lmc_min_size(n - i, PIECE_VALUES);
@@ -293,7 +303,7 @@ static float scale_by(const lmc_product_group *group, float largest, float facto
     return is_scale(found) ? found : 0;
 }
 
-float lmc_product_find_scale(const lmc_product_group *group, unsigned most_tried, float *likely)
+static float find_scale(const lmc_product_group *group, unsigned most_tried, size_t narrowed, float *likely)
 {
     const lmc_factor_order *const order = group->order;
     const float largest = largest_element(group);
@@ -307,11 +317,28 @@ float lmc_product_find_scale(const lmc_product_group *group, unsigned most_tried
         const float factor = i == 0 ? first : group->narrow->factors[order->largest[i - 1]];
         if (factor == 0 || (factor < 0) != (largest < 0) || (i > 0 && factor == first))
             continue;
-        const float scale = scale_by(group, largest, factor);
+        const float scale = scale_by(group, largest, factor, narrowed);
         if (scale != 0) {
             *likely = factor < 0 ? -factor : factor;
             return scale;
         }
     }
     return 0;
+}
+
+size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, float *likely, float *scale,
+                        uint8_t *numbers)
+{
+    size_t missed = group->n;
+    *scale = 0;
+    for (size_t narrowed = NARROWED_VALUES; missed > 0; narrowed = NARROWED_VALUES_MORE) {
+        const float found = find_scale(group, most_tried, narrowed, likely);
+        if (found == 0)
+            break;
+        *scale = found;
+        missed = lmc_product_numbers(group, found, numbers);
+        if (narrowed >= group->n || narrowed == NARROWED_VALUES_MORE)
+            break;
+    }
+    return missed;
 }

@@ -39,8 +39,10 @@ size_t lmc_product_numbers(const lmc_product_group *group, float scale, uint8_t 
 /* Are the first elements products by this scale? A quick look. */
 int lmc_product_starts_with(const lmc_product_group *group, float scale);
 
-/* Finds a scale; 0 if there is none. likely: the magnitude of the factor that is tried first for the largest element;
- * becomes that of the factor that was found. most_tried: factors that are tried after it. */
-float lmc_product_find_scale(const lmc_product_group *group, unsigned most_tried, float *likely);
+/* Finds a scale, 0 if there is none, and the numbers of the elements by it. likely: the magnitude of the factor that is
+ * tried first for the largest element; becomes that of the factor that was found. most_tried: factors that are tried
+ * after it. Returns how many elements are not exactly the product; all without a scale. */
+size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, float *likely, float *scale,
+                        uint8_t *numbers);
 
 #endif
