@@ -240,13 +240,18 @@ lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut)
     lmc_cut found = {.is_rotated = 0};
     if (!lmc_struct_is_known(cut, sizeof *cut))
         return LMC_ERR_ARG;
-    if (plan->info.mode == LMC_FRAME_CODED && !plan->decision.is_raw)
+    if (plan->info.mode == LMC_FRAME_CODED && !plan->decision.is_raw && !plan->choice.narrow.is_used)
         found = (lmc_cut){.is_rotated = coding->split.rotation,
                           .high_nbits = lmc_coding_high_nbits(coding),
                           .low_nbits = coding->split.low_nbits,
                           .offset = coding->split.offset};
     lmc_struct_copy(cut, &found, lmc_struct_size(cut));
     return LMC_OK;
+}
+
+lmc_status lmc_plan_form(const lmc_plan *plan, lmc_form_info *form)
+{
+    return lmc_narrow_give_form(&plan->choice.narrow, form);
 }
 
 size_t lmc_plan_block_bound(const lmc_plan *plan)
