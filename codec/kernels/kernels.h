@@ -62,9 +62,13 @@ typedef uint32_t lmc_rans_slot;
 
 /* What a symbol means to an encoder. */
 typedef struct lmc_rans_symbol {
-    uint32_t frequency; /* 0: the symbol cannot be coded */
-    uint32_t start;
+    uint64_t
+        reciprocal; /* ceil(2^44 / frequency): x * reciprocal >> 44 is x / frequency if x < frequency << 20 */
+    uint16_t frequency; /* 0: the symbol cannot be coded */
+    uint16_t start;
 } lmc_rans_symbol;
+
+#define LMC_RANS_RECIPROCAL_LOG2 44 /* of the numerator; with it no product has more than 64 bits */
 
 /* Where rans_decode() is. Its words have LMC_RANS_SLACK readable bytes behind their end. */
 typedef struct lmc_rans_in {
@@ -258,8 +262,10 @@ typedef struct lmc_kernels {
     void (*rans_decode)(const lmc_rans_slot *slots, lmc_rans_in *in, size_t n, uint8_t *symbols);
 
     /* The inverse, from the last symbol to the first, by 256 entries of `table`. Strips come from the last one to the
-     * first; n is a multiple of 64 except in the first call. Every symbol can be coded. */
-    void (*rans_encode)(const lmc_rans_symbol *table, lmc_rans_out *out, const uint8_t *symbols, size_t n);
+     * first; n is a multiple of 64 except in the first call. Returns nonzero iff some symbol cannot be coded; states
+     * and words mean nothing then. */
+    unsigned (*rans_encode)(const lmc_rans_symbol *table, lmc_rans_out *out, const uint8_t *symbols,
+                            size_t n);
 
     /* Cuts n elements at src into planes. symbols is written padded, the other planes exactly. n is a multiple of 64
      * except in the last call for a block. Returns nonzero iff some symbol is an escape; symbols of 8 bits or fewer

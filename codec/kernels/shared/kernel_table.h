@@ -31,6 +31,8 @@
         .sparse_step = SPARSE_STEP,                \
         .layer_encode = layer_encode,              \
         .layer_decode = layer_decode,              \
+        .rans_decode = rans_decode,                \
+        .rans_encode = rans_encode,                \
         .split = EACH_NBYTES(split),               \
         .join = EACH_NBYTES(join),                 \
         .high_parts = EACH_NBYTES(high_parts),     \
