@@ -21,6 +21,7 @@ struct lmc_frame {
     lmc_coding coding;  /* of the narrow elements if there are any */
     lmc_narrow narrow;  /* how elements are made from them */
     uint16_t *columns;  /* of the coding's offsets, or NULL */
+    lmc_rans *rans;     /* of the coding, or NULL */
     lmc_table tables[]; /* of a coded frame: one for each plane */
 };
 

@@ -26,9 +26,14 @@ static lmc_status read_coding(lmc_ctx *ctx, lmc_frame *frame, const uint8_t *hea
     const uint8_t *const section = head + LMC_FMT_HEAD_NBYTES;
     lmc_offsets *const offsets = &frame->coding.offsets;
     lmc_status status = LMC_OK;
-    LMC_TRY(lmc_section_read(section, lmc_section_nbytes(&frame->info), lmc_head_features(&frame->info, head),
-                             frame->info.element_nbytes, &frame->narrow, frame->tables, &frame->coding,
-                             &ctx->diag));
+    const uint32_t features = lmc_head_features(&frame->info, head);
+    if (features & LMC_FMT_FEATURE_RANS) {
+        frame->rans = lmc_ctx_allocate(ctx, sizeof *frame->rans);
+        if (!frame->rans)
+            return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a rANS code");
+    }
+    LMC_TRY(lmc_section_read(section, lmc_section_nbytes(&frame->info), features, frame->info.element_nbytes,
+                             &frame->narrow, frame->tables, frame->rans, &frame->coding, &ctx->diag));
     if (!offsets->packed)
         return LMC_OK;
     frame->columns =
@@ -116,6 +121,7 @@ void lmc_frame_free(lmc_frame *frame)
     lmc_release(&allocator, frame->entries);
     lmc_release(&allocator, frame->offsets);
     lmc_release(&allocator, frame->columns);
+    lmc_release(&allocator, frame->rans);
     lmc_release(&allocator, frame);
 }
 

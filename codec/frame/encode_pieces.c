@@ -45,6 +45,7 @@ lmc_content lmc_params_content(const lmc_params *params, uint64_t nbytes)
                          .element_nbytes = element_nbytes,
                          .nbytes = nbytes,
                          .value_count = nbytes / element_nbytes,
+                         .block_log2 = params->block_log2,
                          .column_count = is_matrix ? params->row_nbytes / element_nbytes : 0,
                          .base_form = params->base_form};
 }
@@ -73,7 +74,7 @@ static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan
     uint8_t *const section = plan->head + LMC_FMT_HEAD_NBYTES;
     lmc_writer writer = {section, section + LMC_NARROW_FIELDS_NBYTES_MAX};
     lmc_narrow_write(&plan->choice.narrow, &writer);
-    const lmc_plan_room room = {plan->tables, plan->columns, writer.next};
+    const lmc_plan_room room = {plan->tables, &plan->rans, plan->columns, writer.next};
     LMC_TRY(lmc_decide(&elements, &ctx->plan_work->plain, &room, &plan->decision));
     plan->decision.section_nbytes += (size_t)(writer.next - section);
     plan->decision.is_raw = 0;
@@ -88,7 +89,7 @@ static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan
 static lmc_status plan_alone(lmc_ctx *ctx, const lmc_content *content, lmc_plan *plan)
 {
     lmc_plan_work *const work = &ctx->plan_work->plain;
-    const lmc_plan_room room = {plan->tables, plan->columns, plan->head + LMC_FMT_HEAD_NBYTES};
+    const lmc_plan_room room = {plan->tables, &plan->rans, plan->columns, plan->head + LMC_FMT_HEAD_NBYTES};
     double nbits = 0;
     LMC_TRY(lmc_narrow_decide(content, &ctx->plan_work->narrow, work->buffer, &plan->choice));
     if (plan->choice.narrow.is_used)
@@ -116,8 +117,9 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_
         is_delta = content->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits);
     }
     if (!is_delta) {
-        if (params->block_log2 == 0 && plan->choice.narrow.is_used && plan->choice.narrow.element_nbytes == 1)
-            plan->info.block_log2 = LMC_BLOCK_LOG2_DEFAULT_BYTE;
+        const int has_bytes = plan->choice.narrow.is_used && plan->choice.narrow.element_nbytes == 1;
+        if (params->block_log2 == 0 && (has_bytes || plan->decision.coding.rans))
+            plan->info.block_log2 = LMC_RANS_BLOCK_LOG2;
         return LMC_OK;
     }
     plan->delta = delta.delta;
@@ -158,7 +160,8 @@ static lmc_status fill_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_co
 static uint32_t features_of(const lmc_plan *plan)
 {
     return (plan->decision.coding.offsets.column_count > 0 ? LMC_FMT_FEATURE_OFFSETS : 0) |
-           (plan->choice.narrow.is_used ? LMC_FMT_FEATURE_NARROW : 0);
+           (plan->choice.narrow.is_used ? LMC_FMT_FEATURE_NARROW : 0) |
+           (plan->decision.coding.rans ? LMC_FMT_FEATURE_RANS : 0);
 }
 
 lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, const lmc_content *content, lmc_plan **plan)

@@ -256,7 +256,7 @@ typedef struct lmc_kernels {
      * n bytes. Lanes beyond n move nothing. */
     void (*layer_decode)(const lmc_layer *layer, lmc_layer_in *in, size_t n, uint8_t *symbols);
 
-    /* Decodes the next n <= LMC_STRIP_VALUES symbols of a rANS plane by LMC_FMT_RANS_TOTAL slots, aligned to 64 bytes;
+    /* Decodes the next n <= LMC_STRIP_VALUES symbols of a rANS plane by LMC_FMT_RANS_TOTAL slots;
      * symbols: n bytes, written padded. n is a multiple of 64 except in the last call. Lanes beyond n do nothing.
      * Whatever the words hold, it reads at most one of them for each symbol, and states stay at least 2^16. */
     void (*rans_decode)(const lmc_rans_slot *slots, lmc_rans_in *in, size_t n, uint8_t *symbols);

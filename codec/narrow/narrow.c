@@ -152,7 +152,8 @@ lmc_status lmc_narrow_read(lmc_reader *reader, unsigned wide_nbytes, lmc_narrow 
 }
 
 lmc_status lmc_section_read(const uint8_t *section, size_t nbytes, uint32_t features, unsigned element_nbytes,
-                            lmc_narrow *narrow, lmc_table *tables, lmc_coding *coding, lmc_diag *diag)
+                            lmc_narrow *narrow, lmc_table *tables, lmc_rans *rans, lmc_coding *coding,
+                            lmc_diag *diag)
 {
     lmc_reader reader = {section, section + nbytes, 0};
     narrow->is_used = 0;
@@ -162,10 +163,12 @@ lmc_status lmc_section_read(const uint8_t *section, size_t nbytes, uint32_t feat
     }
     const uint64_t offset = (uint64_t)(reader.next - section);
     const lmc_status status =
-        lmc_coding_read(reader.next, lmc_reader_left(&reader), element_nbytes, tables, coding, diag);
+        lmc_coding_read(reader.next, lmc_reader_left(&reader), element_nbytes, tables, rans, coding, diag);
     LMC_TRY(lmc_diag_shift(diag, status, offset));
     if ((coding->offsets.column_count > 0) != ((features & LMC_FMT_FEATURE_OFFSETS) != 0))
         return lmc_corrupt(diag, offset, "plan: its offsets are not what the head says");
+    if (!coding->rans != ((features & LMC_FMT_FEATURE_RANS) == 0))
+        return lmc_corrupt(diag, offset, "plan: it has no rANS table, which the head announces");
     return LMC_OK;
 }
 

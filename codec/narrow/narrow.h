@@ -44,11 +44,11 @@ LMC_NODISCARD lmc_status lmc_narrow_read(lmc_reader *reader, unsigned wide_nbyte
                                          lmc_diag *diag);
 
 /* Reads the plan section of a coded frame with these features: narrow fields if there are any, and the coding, which is
- * that of the narrow elements then. tables, coding: as for lmc_coding_read(). Errors: CORRUPT, also if the features are
+ * that of the narrow elements then. tables, rans, coding: as for lmc_coding_read(). Errors: CORRUPT, also if the features are
  * not those of the section; UNSUPPORTED. */
 LMC_NODISCARD lmc_status lmc_section_read(const uint8_t *section, size_t nbytes, uint32_t features,
                                           unsigned element_nbytes, lmc_narrow *narrow, lmc_table *tables,
-                                          lmc_coding *coding, lmc_diag *diag);
+                                          lmc_rans *rans, lmc_coding *coding, lmc_diag *diag);
 
 /* ---- groups ---- */
 

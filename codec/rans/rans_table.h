@@ -11,9 +11,9 @@
 
 /* A rANS code. An encoder needs no slots, a decoder no symbols. */
 typedef struct lmc_rans {
-    uint16_t frequency[256];                              /* LMC_FMT_RANS_TOTAL together; 0: no code */
-    lmc_rans_symbol symbols[256];                         /* by lmc_rans_set_symbols() */
-    _Alignas(64) lmc_rans_slot slots[LMC_FMT_RANS_TOTAL]; /* by lmc_rans_set_slots() */
+    uint16_t frequency[256];                 /* LMC_FMT_RANS_TOTAL together; 0: no code */
+    lmc_rans_symbol symbols[256];            /* by lmc_rans_set_symbols() */
+    lmc_rans_slot slots[LMC_FMT_RANS_TOTAL]; /* by lmc_rans_set_slots() */
 } lmc_rans;
 
 /* Finds the frequencies that code the histogram's symbols with the fewest bits. A symbol that does not occur gets 0.

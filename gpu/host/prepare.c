@@ -111,7 +111,8 @@ static unsigned host_reason_of(const lmc_frame *frame)
 {
     if (frame->info.mode == LMC_FRAME_DELTA)
         return LMC_CUDA_REASON_DELTA;
-    return frame->info.mode == LMC_FRAME_CODED && frame->narrow.is_used ? LMC_CUDA_REASON_FORM : 0;
+    const int has_form = frame->narrow.is_used || frame->coding.rans;
+    return frame->info.mode == LMC_FRAME_CODED && has_form ? LMC_CUDA_REASON_FORM : 0;
 }
 
 /* Adds an opened frame. The member comes last: without it, descriptors of the frame are cut off again. */

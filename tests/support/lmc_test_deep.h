@@ -21,6 +21,7 @@ typedef struct deep {
     guarded columns;     /* offsets of a plan */
     uint8_t *base_values;
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
+    lmc_rans rans;
     lmc_bucket_code bucket_code;
     size_t content_max;
 } deep;
@@ -97,9 +98,10 @@ static lmc_status deep_read_coding(deep *d, const uint8_t *frame, deep_plan *pla
     const lmc_info *const info = &plan->info;
     lmc_offsets *const offsets = &plan->coding.offsets;
     lmc_diag diag;
-    const lmc_status status = lmc_section_read(frame + LMC_FMT_HEAD_NBYTES, lmc_section_nbytes(info),
-                                               lmc_head_features(info, frame), info->element_nbytes,
-                                               &plan->narrow, d->tables, &plan->coding, &diag);
+    const lmc_status status = lmc_section_read(
+        frame + LMC_FMT_HEAD_NBYTES, lmc_section_nbytes(info), lmc_head_features(info, frame),
+        info->element_nbytes, &plan->narrow, d->tables,
+        lmc_head_features(info, frame) & LMC_FMT_FEATURE_RANS ? &d->rans : NULL, &plan->coding, &diag);
     if (status != LMC_OK || !offsets->packed)
         return status;
     uint16_t *const columns =

@@ -15,6 +15,7 @@ static size_t set_count;
 static lmc_scratch scratch;
 static uint8_t *content, *first_stored;
 static lmc_plan_work *plan_work;
+static lmc_rans rans;
 static lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
 static lmc_decision decision;
 static uint32_t column_count;  /* of what is decided next; 0: no matrix */
@@ -66,7 +67,7 @@ static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
                                .value_count = nbytes / element_nbytes,
                                .column_count = column_count,
                                .read = read_content};
-    const lmc_plan_room room = {tables, columns, section};
+    const lmc_plan_room room = {tables, &rans, columns, section};
     CU_ASSERT_EQUAL_FATAL(lmc_decide(&input, plan_work, &room, &decision), LMC_OK);
 }
 
