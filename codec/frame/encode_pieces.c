@@ -78,6 +78,8 @@ static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan
     LMC_TRY(lmc_decide(&elements, &ctx->plan_work->plain, &room, &plan->decision));
     plan->decision.section_nbytes += (size_t)(writer.next - section);
     plan->decision.is_raw = 0;
+    if (elements.element_nbytes == 1)
+        plan->decision.block_log2 = LMC_BLOCK_LOG2_DEFAULT_BYTE;
     *nbits = plan->decision.nbits + plan->choice.side_nbits;
     return LMC_OK;
 }
@@ -117,9 +119,8 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_
         is_delta = content->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits);
     }
     if (!is_delta) {
-        const int has_bytes = plan->choice.narrow.is_used && plan->choice.narrow.element_nbytes == 1;
-        if (params->block_log2 == 0 && (has_bytes || plan->decision.coding.rans))
-            plan->info.block_log2 = LMC_RANS_BLOCK_LOG2;
+        if (params->block_log2 == 0 && plan->decision.block_log2 != 0)
+            plan->info.block_log2 = plan->decision.block_log2;
         return LMC_OK;
     }
     plan->delta = delta.delta;

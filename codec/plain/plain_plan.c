@@ -3,6 +3,7 @@
 
 #include "codec/common/dtype.h"
 #include "codec/common/entropy.h"
+#include "codec/plain/exact_counts.h"
 #include "codec/plain/normal_law.h"
 #include "codec/plain/rans_plan.h"
 #include "codec/plain/symbol_counts.h"
@@ -428,14 +429,17 @@ static double coded_nbits(const decider *d, const trial *t, const lmc_decision *
 #define RANS_GAIN_MIN 0.0005
 
 /* Gives the symbols a rANS code with a split of its own if that takes less than what was decided. */
-static void try_rans(const decider *d, const lmc_content *content, const trial *best, lmc_code_shape *shapes,
-                     const lmc_plan_room *room, lmc_decision *decision)
+static lmc_status try_rans(const decider *d, const lmc_content *content, const trial *best,
+                           lmc_plan_work *work, const lmc_plan_room *room, lmc_decision *decision)
 {
     lmc_coding *const coding = &decision->coding;
     const unsigned element_nbytes = d->element_nbytes;
     const int has_low_code = best->split.low_nbits == 8 && coding->table[LMC_PLANE_LOW];
     const int is_wide_float = d->kind == LMC_KIND_FLOAT && element_nbytes > 1 && !has_low_code;
     const unsigned joint = is_wide_float ? joint_low_nbits(d->exponent_nbits, d->sample->rotation) : 9;
+    /* where some rows end in zeros, only small blocks have rows of one kind */
+    const unsigned usual_log2 = d->sample->is_low_mixed ? LMC_BLOCK_LOG2_DEFAULT : LMC_RANS_BLOCK_LOG2;
+    const unsigned block_log2 = content->block_log2 ? content->block_log2 : usual_log2;
     const lmc_rans_request request = {
         .sums = &d->sums,
         .sample = d->sample,
@@ -445,20 +449,27 @@ static void try_rans(const decider *d, const lmc_content *content, const trial *
                                                           : joint,
         .low_last = element_nbytes == 1 ? 3 : 8,
         .may_move = is_wide_float || (d->kind == LMC_KIND_FLOAT && element_nbytes == 1),
-        .block_values = UINT64_C(1) << (content->block_log2 ? content->block_log2 : LMC_RANS_BLOCK_LOG2)};
+        .block_values = UINT64_C(1) << block_log2};
     lmc_rans_choice choice;
     if (d->sums.total < d->sample->seen_count / 2 || coding->flexible[LMC_PLANE_SYMBOLS])
-        return;
+        return LMC_OK;
     lmc_rans_choose(&request, &choice);
     if (choice.nbits >= coded_nbits(d, best, decision) * (1 - RANS_GAIN_MIN))
-        return;
+        return LMC_OK;
+    if (coding->offsets.column_count > 0) {
+        const lmc_exact_request exact = {content, &coding->offsets, &choice.split, request.block_values,
+                                         &work->offsets};
+        LMC_TRY(lmc_exact_counts(&exact, choice.weight));
+    }
     const trial chosen = {choice.split, choice.nbits};
     const lmc_offsets offsets = coding->offsets;
     memset(decision, 0, sizeof *decision);
     coding->offsets = offsets;
-    memcpy(room->rans->frequency, choice.frequency, sizeof choice.frequency);
+    lmc_rans_finish(&request, &choice.split, choice.weight, room->rans->frequency);
     lmc_rans_set_symbols(room->rans);
-    decide_planes(d, &chosen, room->rans, shapes, room->tables, decision);
+    decision->block_log2 = block_log2;
+    decide_planes(d, &chosen, room->rans, work->shapes, room->tables, decision);
+    return LMC_OK;
 }
 
 /* From this share on (per mille) a frequent value is masked. Where symbols are more than the exponent, a value far
@@ -496,7 +507,7 @@ lmc_status lmc_decide(const lmc_content *content, lmc_plan_work *work, const lmc
     const trial best = element_nbytes == 1 ? choose_byte_split(&d) : choose_wide_split(&d);
     decide_planes(&d, &best, NULL, work->shapes, room->tables, decision);
     if (level == LMC_LEVEL_MAX)
-        try_rans(&d, content, &best, work->shapes, room, decision);
+        LMC_TRY(try_rans(&d, content, &best, work, room, decision));
     decision->nbits += offset_nbits;
     for (unsigned i = 0; i < LMC_FMT_PLANE_COUNT_MAX; i++)
         shapes[i] = &work->shapes[i];

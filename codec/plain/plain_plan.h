@@ -34,6 +34,7 @@ typedef struct lmc_decision {
     lmc_coding coding;     /* points into the room */
     int is_raw;            /* coding gains nothing in any plane */
     double nbits;          /* about how many bits an element takes when coded so */
+    unsigned block_log2;   /* values of a block that the codes suit; 0: as usual */
     size_t section_nbytes; /* plan section as it stands in the frame */
 } lmc_decision;
 

@@ -17,11 +17,16 @@ typedef struct lmc_rans_request {
 
 typedef struct lmc_rans_choice {
     lmc_split split;
-    uint16_t frequency[256];
-    double nbits; /* bits an element, of symbols, low bits, escapes, table, and states of blocks */
+    uint32_t weight[256]; /* of the symbols */
+    double nbits;         /* bits an element, of symbols, low bits, escapes, table, and states of blocks */
 } lmc_rans_choice;
 
 /* Finds the split that takes fewest bits. */
 void lmc_rans_choose(const lmc_rans_request *request, lmc_rans_choice *choice);
+
+/* Turns weights into frequencies. A sample may lack symbols of the tensor: where there are escapes they get a place;
+ * elsewhere the neighbours of symbols that were seen do, unless all were counted. Changes the weights. */
+void lmc_rans_finish(const lmc_rans_request *request, const lmc_split *split, uint32_t weight[256],
+                     uint16_t frequency[256]);
 
 #endif
