@@ -389,7 +389,8 @@ static void decide_planes(const decider *d, const trial *t, const lmc_rans *rans
     coding->plane_count = lmc_coding_plane_count(d->element_nbytes, split);
     coding->has_mask = (uint8_t)sample->has_mask;
     coding->mask_value = sample->mask_value;
-    coding->is_low_mixed = (uint8_t)sample->is_low_mixed;
+    coding->is_low_mixed =
+        (uint8_t)(sample->is_low_mixed && d->level != LMC_LEVEL_MAX); /* max looks at each plane */
     coding->rans = rans;
     if (!rans)
         decide_symbols(d, split, shapes, tables, decision);
@@ -437,9 +438,9 @@ static lmc_status try_rans(const decider *d, const lmc_content *content, const t
     const int has_low_code = best->split.low_nbits == 8 && coding->table[LMC_PLANE_LOW];
     const int is_wide_float = d->kind == LMC_KIND_FLOAT && element_nbytes > 1 && !has_low_code;
     const unsigned joint = is_wide_float ? joint_low_nbits(d->exponent_nbits, d->sample->rotation) : 9;
-    /* where some rows end in zeros, only small blocks have rows of one kind */
-    const unsigned usual_log2 = d->sample->is_low_mixed ? LMC_BLOCK_LOG2_DEFAULT : LMC_RANS_BLOCK_LOG2;
-    const unsigned block_log2 = content->block_log2 ? content->block_log2 : usual_log2;
+    const unsigned block_log2 = content->block_log2       ? content->block_log2
+                                : d->sample->is_low_mixed ? 16
+                                                          : LMC_RANS_BLOCK_LOG2;
     const lmc_rans_request request = {
         .sums = &d->sums,
         .sample = d->sample,
