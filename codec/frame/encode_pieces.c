@@ -77,7 +77,7 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_
         is_delta = lmc_delta_is_surely_gain(&delta);
     }
     if (!is_delta) {
-        const lmc_plan_room room = {plan->tables, plan->columns, section};
+        const lmc_plan_room room = {plan->tables, plan->columns, &plan->costs, section};
         LMC_TRY(lmc_decide(content, &ctx->plan_work->plain, &room, &plan->decision));
         is_delta = content->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits);
     }

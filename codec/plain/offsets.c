@@ -153,6 +153,42 @@ static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uin
     return *most - least > range ? *most - range : least;
 }
 
+/* Moves the rows' values to where the rows are cheapest, without more bits for a value. Returns the least. */
+static int32_t refine_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
+                           int32_t least, lmc_scratch *scratch, int32_t *most)
+{
+    const lmc_offsets *const offsets = coder->offsets;
+    const lmc_offset_costs *const costs = offsets->costs;
+    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
+    const unsigned nbits = *most > least ? lmc_highest_bit((uint64_t)(*most - least)) + 1 : 0;
+    const lmc_offset_range range = lmc_offset_range_of(least, *most, nbits);
+    size_t column = (size_t)(first % offsets->column_count);
+    int32_t new_least = INT32_MAX, new_most = INT32_MIN;
+    for (size_t i = 0, row = 0; i < n; row++, column = 0) {
+        const size_t m = lmc_min_size(offsets->column_count - column, n - i);
+        const size_t piece_count = m > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
+        const size_t piece = m > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : m;
+        const int32_t value = scratch->row_values[row] > least ? scratch->row_values[row] : least;
+        uint16_t counts[LMC_COST_BINS] = {0};
+        for (size_t k = 0; k < piece_count; k++) {
+            const size_t at = m / piece_count * k;
+            coder->kernels->high_parts[element_log2](coder->rotation, src + (i + at) * coder->element_nbytes,
+                                                     piece, scratch->strip_high);
+            lmc_offset_costs_count(costs, scratch->strip_high,
+                                   offsets->columns ? offsets->columns + column + at : NULL,
+                                   (uint16_t)((uint32_t)value << offsets->step_log2), piece, counts);
+        }
+        const int32_t moved =
+            value + lmc_offset_costs_move(costs, counts, range.least - value, range.most - value);
+        scratch->row_values[row] = moved;
+        new_least = moved < new_least ? moved : new_least;
+        new_most = moved > new_most ? moved : new_most;
+        i += m;
+    }
+    *most = new_most;
+    return new_least;
+}
+
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
                    lmc_scratch *scratch, lmc_writer *writer, lmc_block_offsets *block)
 {
@@ -163,6 +199,8 @@ int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *sr
         least = choose_rows(coder, first, src, n, scratch->row_values, &most);
     else
         memset(scratch->row_values, 0, row_count * sizeof *scratch->row_values);
+    if (offsets->has_rows && offsets->costs)
+        least = refine_rows(coder, first, src, n, least, scratch, &most);
     const unsigned nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
     const size_t packed_nbytes = lmc_bits_nbytes(row_count * nbits);
     if (lmc_writer_left(writer) < 3 + packed_nbytes + sizeof(uint64_t))

@@ -13,9 +13,12 @@
 
 /* Rows that are sampled: a share of the tensor, at level max a larger one, but so many rows and values at least. */
 #define SAMPLE_SHARE 32
-#define SAMPLE_SHARE_THOROUGH 8
+#define SAMPLE_SHARE_THOROUGH 1
 #define SAMPLE_ROWS_MIN 64
 #define SAMPLE_VALUES_MIN 32768
+
+/* Costs refine columns that so many rows of a sample have values of. */
+#define REFINED_ROWS_MIN 256
 
 /* Without a shape, stretches of so many elements get offsets as rows do, and columns get none. */
 #define STRETCH_VALUES 512
@@ -205,6 +208,33 @@ static double find_columns(row_sample *s, uint16_t *columns, lmc_offsets *offset
 
 /* ---- rows ---- */
 
+/* At level max: refines columns and the sampled rows by costs, and moves the level to where rows are now. Returns the
+ * bits of a row's value. */
+static void refine_offsets(row_sample *s, uint16_t *columns, lmc_offsets *offsets, lmc_offset_costs *costs)
+{
+    const int are_refined = s->row_count == s->all_rows || s->row_count >= REFINED_ROWS_MIN;
+    int64_t sum = 0;
+    uint64_t column_sum = 0;
+    lmc_offset_costs_place(costs, offsets->clip.mask, offsets->step_log2, offsets->level);
+    lmc_offset_costs_refine(costs,
+                            &(lmc_offset_rows){.high = s->work->high,
+                                               .row_count = s->row_count,
+                                               .column_count = s->column_count,
+                                               .has_row_values = offsets->has_rows,
+                                               .row_values = s->work->row_values,
+                                               .columns = offsets->columns ? columns : NULL,
+                                               .column_nbits = are_refined ? offsets->column_nbits : 0});
+    offsets->costs = costs;
+    for (size_t j = 0; j < s->column_count && offsets->columns; j++)
+        column_sum += columns[j];
+    offsets->clip.floor = (uint16_t)(s->clip.floor + column_sum / s->column_count);
+    sum_rows(s, &offsets->clip, offsets->columns);
+    for (size_t i = 0; i < s->row_count; i++)
+        sum += s->work->row_values[i];
+    const double drift = (double)sum / (double)s->row_count * (1 << offsets->step_log2);
+    offsets->level = (uint16_t)(int32_t)((double)(s->sum / s->row_count / s->column_count) + drift);
+}
+
 /* Decides columns, then rows. Returns the bits a value that they take. */
 static double choose_offsets(row_sample *s, uint16_t *columns, lmc_offsets *offsets)
 {
@@ -221,13 +251,15 @@ static double choose_offsets(row_sample *s, uint16_t *columns, lmc_offsets *offs
     offsets->level = (uint16_t)(s->sum / s->row_count / s->column_count);
     for (size_t i = 0; i < s->row_count; i++) {
         const int32_t value = lmc_offsets_row_value(offsets, (double)s->work->row_sums[i] / s->column_count);
-        s->work->row_offsets[i] = (uint16_t)((uint32_t)value << offsets->step_log2);
+        s->work->row_values[i] = value;
         least = value < least ? value : least;
         most = value > most ? value : most;
     }
     const unsigned row_nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
     const double rows_take = row_nbits / (double)s->column_count;
     offsets->has_rows = SAVED_NBITS * row_variance > rows_take;
+    if (!offsets->has_rows)
+        memset(s->work->row_values, 0, s->row_count * sizeof *s->work->row_values);
     return offsets->has_rows ? nbits + rows_take : nbits;
 }
 
@@ -246,9 +278,8 @@ static size_t count_high(const row_sample *s, const lmc_offsets *offsets, size_t
     for (size_t i = 0; i < s->row_count; i++) {
         const size_t first = (s->column_count - row_values) * i / s->row_count;
         const uint16_t *const columns = offsets && offsets->columns ? offsets->columns + first : NULL;
-        s->kernels->add_shifts(row_at(s, i) + first, columns,
-                               offsets && offsets->has_rows ? s->work->row_offsets[i] : 0, row_values,
-                               s->work->shifted);
+        const uint32_t row = offsets ? (uint32_t)s->work->row_values[i] << offsets->step_log2 : 0;
+        s->kernels->add_shifts(row_at(s, i) + first, columns, (uint16_t)row, row_values, s->work->shifted);
         const uint16_t *const high = s->work->shifted;
         size_t j = 0;
         for (; j + 4 <= row_values; j += 4) {
@@ -314,7 +345,7 @@ static lmc_status take_sample(row_sample *s)
 }
 
 lmc_status lmc_offsets_decide(const lmc_content *content, lmc_sample *sample, lmc_offsets_work *work,
-                              uint16_t *columns, lmc_offsets *offsets, double *nbits)
+                              uint16_t *columns, lmc_offset_costs *costs, lmc_offsets *offsets, double *nbits)
 {
     row_sample s = {.content = content,
                     .kernels = lmc_kernels_get(),
@@ -343,6 +374,8 @@ lmc_status lmc_offsets_decide(const lmc_content *content, lmc_sample *sample, lm
     *nbits = choose_offsets(&s, columns, offsets);
     if (!offsets->columns && !offsets->has_rows)
         return LMC_OK;
+    if (content->level == LMC_LEVEL_MAX)
+        refine_offsets(&s, columns, offsets, costs);
     const unsigned lower_nbits = content->element_nbytes > 2 ? 8 * (content->element_nbytes - 2) : 0;
     const double without = entropy_of(&s, NULL);
     if (entropy_of(&s, offsets) + *nbits >= without - GAIN_MIN * (without + lower_nbits))
