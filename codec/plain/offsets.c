@@ -153,40 +153,47 @@ static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uin
     return *most - least > range ? *most - range : least;
 }
 
-/* Moves the rows' values to where the rows are cheapest, without more bits for a value. Returns the least. */
+/* Moves the rows' values to where the rows are cheapest. Returns the least. */
 static int32_t refine_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
                            int32_t least, lmc_scratch *scratch, int32_t *most)
 {
     const lmc_offsets *const offsets = coder->offsets;
-    const lmc_offset_costs *const costs = offsets->costs;
     const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
-    const unsigned nbits = *most > least ? lmc_highest_bit((uint64_t)(*most - least)) + 1 : 0;
-    const lmc_offset_range range = lmc_offset_range_of(least, *most, nbits);
+    const lmc_offset_range all = {least, *most};
     size_t column = (size_t)(first % offsets->column_count);
-    int32_t new_least = INT32_MAX, new_most = INT32_MIN;
+    lmc_offset_ranges ranges;
+    lmc_offset_ranges_begin(&ranges, least);
     for (size_t i = 0, row = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
         const size_t piece_count = m > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
         const size_t piece = m > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : m;
-        const int32_t value = scratch->row_values[row] > least ? scratch->row_values[row] : least;
+        int32_t *const value = &scratch->row_values[row];
         uint16_t counts[LMC_COST_BINS] = {0};
+        *value = lmc_offset_clamp(&all, *value);
         for (size_t k = 0; k < piece_count; k++) {
             const size_t at = m / piece_count * k;
             coder->kernels->high_parts[element_log2](coder->rotation, src + (i + at) * coder->element_nbytes,
                                                      piece, scratch->strip_high);
-            lmc_offset_costs_count(costs, scratch->strip_high,
+            lmc_offset_costs_count(offsets->costs, scratch->strip_high,
                                    offsets->columns ? offsets->columns + column + at : NULL,
-                                   (uint16_t)((uint32_t)value << offsets->step_log2), piece, counts);
+                                   (uint16_t)((uint32_t)*value << offsets->step_log2), piece, counts);
         }
-        const int32_t moved =
-            value + lmc_offset_costs_move(costs, counts, range.least - value, range.most - value);
-        scratch->row_values[row] = moved;
-        new_least = moved < new_least ? moved : new_least;
-        new_most = moved > new_most ? moved : new_most;
+        const lmc_offset_move move = lmc_offset_costs_move(offsets->costs, counts);
+        *value += move.steps;
+        lmc_offset_ranges_add(&ranges, *value, &move);
         i += m;
     }
-    *most = new_most;
-    return new_least;
+    const lmc_offset_range range = lmc_offset_ranges_choose(&ranges);
+    const size_t row_count = lmc_offsets_row_count(offsets, first, n);
+    least = range.most;
+    *most = range.least;
+    for (size_t i = 0; i < row_count; i++) {
+        const int32_t value = lmc_offset_clamp(&range, scratch->row_values[i]);
+        scratch->row_values[i] = value;
+        least = value < least ? value : least;
+        *most = value > *most ? value : *most;
+    }
+    return least;
 }
 
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
