@@ -17,6 +17,7 @@ struct lmc_plan {
     lmc_delta delta;          /* of a delta frame */
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
     lmc_rans rans;
+    lmc_offset_costs costs;
     uint8_t *head;      /* with the plan section: info.head_nbytes bytes */
     uint16_t columns[]; /* as in lmc_plan_room, then room for the head */
 };

@@ -74,7 +74,7 @@ static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan
     uint8_t *const section = plan->head + LMC_FMT_HEAD_NBYTES;
     lmc_writer writer = {section, section + LMC_NARROW_FIELDS_NBYTES_MAX};
     lmc_narrow_write(&plan->choice.narrow, &writer);
-    const lmc_plan_room room = {plan->tables, &plan->rans, plan->columns, writer.next};
+    const lmc_plan_room room = {plan->tables, &plan->rans, plan->columns, &plan->costs, writer.next};
     LMC_TRY(lmc_decide(&elements, &ctx->plan_work->plain, &room, &plan->decision));
     plan->decision.section_nbytes += (size_t)(writer.next - section);
     plan->decision.is_raw = 0;
@@ -91,7 +91,8 @@ static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan
 static lmc_status plan_alone(lmc_ctx *ctx, const lmc_content *content, lmc_plan *plan)
 {
     lmc_plan_work *const work = &ctx->plan_work->plain;
-    const lmc_plan_room room = {plan->tables, &plan->rans, plan->columns, plan->head + LMC_FMT_HEAD_NBYTES};
+    const lmc_plan_room room = {plan->tables, &plan->rans, plan->columns, &plan->costs,
+                                plan->head + LMC_FMT_HEAD_NBYTES};
     double nbits = 0;
     LMC_TRY(lmc_narrow_decide(content, &ctx->plan_work->narrow, work->buffer, &plan->choice));
     if (plan->choice.narrow.is_used)

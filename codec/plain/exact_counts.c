@@ -27,7 +27,9 @@ static lmc_status count_row(const lmc_exact_request *request, uint64_t first, si
     lmc_offsets_work *const work = request->work;
     const size_t column = (size_t)(first % offsets->column_count);
     LMC_TRY(content->read(content->user, first * element_nbytes, work->row, n * element_nbytes));
-    const int32_t value = offsets->has_rows ? lmc_offsets_find_row(&coder, work->row, column, n) : 0;
+    int32_t value = offsets->has_rows ? lmc_offsets_find_row(&coder, work->row, column, n) : 0;
+    if (offsets->has_rows && offsets->costs)
+        value += lmc_offsets_move_row(&coder, work->row, column, n, value, work->shifted).steps;
     const uint16_t row = (uint16_t)((uint32_t)value << offsets->step_log2);
     for (size_t i = 0; i < n; i += LMC_ROW_PIECE_VALUES) {
         const size_t m = lmc_min_size(LMC_ROW_PIECE_VALUES, n - i);

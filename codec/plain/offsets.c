@@ -155,6 +155,56 @@ static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uin
     return *most - least > range ? *most - range : least;
 }
 
+lmc_offset_move lmc_offsets_move_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
+                                     int32_t value, uint16_t *high)
+{
+    const lmc_offsets *const offsets = coder->offsets;
+    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
+    const size_t piece_count = n > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
+    const size_t piece = n > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : n;
+    uint16_t counts[LMC_COST_BINS] = {0};
+    for (size_t k = 0; k < piece_count; k++) {
+        const size_t at = n / piece_count * k;
+        coder->kernels->high_parts[element_log2](coder->rotation, src + at * coder->element_nbytes, piece,
+                                                 high);
+        lmc_offset_costs_count(offsets->costs, high, offsets->columns ? offsets->columns + column + at : NULL,
+                               (uint16_t)((uint32_t)value << offsets->step_log2), piece, counts);
+    }
+    return lmc_offset_costs_move(offsets->costs, counts);
+}
+
+/* Moves the rows' values to where the rows are cheapest. Returns the least. */
+static int32_t refine_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
+                           int32_t least, lmc_scratch *scratch, int32_t *most)
+{
+    const lmc_offsets *const offsets = coder->offsets;
+    const lmc_offset_range all = {least, *most};
+    size_t column = (size_t)(first % offsets->column_count);
+    lmc_offset_ranges ranges;
+    lmc_offset_ranges_begin(&ranges, least);
+    for (size_t i = 0, row = 0; i < n; row++, column = 0) {
+        const size_t m = lmc_min_size(offsets->column_count - column, n - i);
+        int32_t *const value = &scratch->row_values[row];
+        *value = lmc_offset_clamp(&all, *value);
+        const lmc_offset_move move = lmc_offsets_move_row(coder, src + i * coder->element_nbytes, column, m,
+                                                          *value, scratch->strip_high);
+        *value += move.steps;
+        lmc_offset_ranges_add(&ranges, *value, &move);
+        i += m;
+    }
+    const lmc_offset_range range = lmc_offset_ranges_choose(&ranges);
+    const size_t row_count = lmc_offsets_row_count(offsets, first, n);
+    least = range.most;
+    *most = range.least;
+    for (size_t i = 0; i < row_count; i++) {
+        const int32_t value = lmc_offset_clamp(&range, scratch->row_values[i]);
+        scratch->row_values[i] = value;
+        least = value < least ? value : least;
+        *most = value > *most ? value : *most;
+    }
+    return least;
+}
+
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
                    lmc_scratch *scratch, lmc_writer *writer, lmc_block_offsets *block)
 {
@@ -165,6 +215,8 @@ int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *sr
         least = choose_rows(coder, first, src, n, scratch->row_values, &most);
     else
         memset(scratch->row_values, 0, row_count * sizeof *scratch->row_values);
+    if (offsets->has_rows && offsets->costs)
+        least = refine_rows(coder, first, src, n, least, scratch, &most);
     const unsigned nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
     const size_t packed_nbytes = lmc_bits_nbytes(row_count * nbits);
     if (lmc_writer_left(writer) < 3 + packed_nbytes + sizeof(uint64_t))

@@ -6,6 +6,7 @@
 #define LMC_CODEC_PLAIN_OFFSETS_H
 
 #include "codec/common/diag.h"
+#include "codec/plain/offset_costs.h"
 #include "codec/prefix/scratch.h"
 
 /* The rows of a matrix are one behind the other. */
@@ -15,10 +16,12 @@ typedef struct lmc_offsets {
     uint8_t column_nbits;    /* bits of a column's value; 0: columns have no values */
     const uint8_t *packed;   /* the columns' values as they were read from a plan section */
     const uint16_t *columns; /* offsets: values times 2^step_log2; NULL: all are 0 */
-    /* Encoder only. A row gets the value that brings its mean magnitude, columns' offsets included, to the level. */
+    /* Encoder only. A row gets the value that brings its mean magnitude, columns' offsets included, to the level; if
+     * there are costs, a cheaper one nearby. */
     int has_rows;
     lmc_clip clip;
     uint16_t level;
+    const lmc_offset_costs *costs; /* NULL: none */
 } lmc_offsets;
 
 /* ---- the plan section's part ---- */
@@ -84,6 +87,11 @@ typedef struct lmc_row_coder {
 
 /* The value of a row, or of the part that a block has: n elements at src, of which the first is in this column. */
 int32_t lmc_offsets_find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n);
+
+/* The move of such a row from a value to where it is cheapest by offsets->costs. high: LMC_STRIP_VALUES, padded; any
+ * content. */
+lmc_offset_move lmc_offsets_move_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
+                                     int32_t value, uint16_t *high);
 
 /* Chooses values for the rows of a block of n >= 1 elements at src, of which the first is element `first` of the frame,
  * and appends them. Returns 0 if there is no room. */

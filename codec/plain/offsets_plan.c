@@ -11,11 +11,12 @@
 #define GLANCE_VALUES 256
 #define GLANCE_STRETCH_VALUES 128
 
-/* Rows that are sampled: a share of the tensor, at level max a larger one, but so many rows and values at least. */
-#define SAMPLE_SHARE 32
-#define SAMPLE_SHARE_THOROUGH 8
+/* Rows that are sampled: a share of the tensor, but so many rows and values at least. */
 #define SAMPLE_ROWS_MIN 64
 #define SAMPLE_VALUES_MIN 32768
+
+/* Costs refine columns that so many rows of a sample have values of. */
+#define REFINED_ROWS_MIN 256
 
 /* Without a shape, stretches of so many elements get offsets as rows do, and columns get none. */
 #define STRETCH_VALUES 512
@@ -34,20 +35,31 @@
  * for one with heavy tails. */
 #define SAVED_NBITS 0.5
 
-/* Offsets must save this share of an element's bits. At a glance they must promise so many bits an element, and so many
- * for each offset. */
-#define GAIN_MIN 0.0005
+/* At a glance offsets must promise so many bits an element, and so many for each offset. */
 #define GLANCE_NBITS_MIN 0.004
 #define GLANCE_OFFSET_NBITS 2
 
-/* Values that entropies are estimated by, and values of the histogram that codes are chosen by. */
-#define TRIED_VALUES 4096
+/* Values of the histogram that codes are chosen by: a share of the tensor, but so many at least. */
 #define COUNTED_VALUES_MIN 32768
-#define COUNTED_SHARE 16
+
+/* How much is done for a decision. */
+typedef struct effort {
+    unsigned sample_share;     /* of the tensor's rows: one in so many */
+    size_t tried_values;       /* of the sample, that entropies are estimated by */
+    unsigned counted_share;    /* of the tensor's values, for the histogram: one in so many ... */
+    size_t counted_values_max; /* ... and at most */
+    double gain_min;           /* offsets must save this share of an element's bits */
+    int has_costs;             /* offsets are refined */
+} effort;
+
+static const effort usual = {32, 4096, 16, LMC_SAMPLE_VALUES, 0.0005, 0};
+static const effort thorough = {1, LMC_ROW_SAMPLE_VALUES, 1, LMC_ROW_SAMPLE_VALUES, 0.0001,
+                                1}; /* level max */
 
 /* Neighbouring elements of some rows, and what is known of them. */
 typedef struct row_sample {
     const lmc_content *content;
+    const effort *effort;
     const lmc_kernels *kernels;
     lmc_offsets_work *work;
     unsigned exponent_nbits;
@@ -205,30 +217,68 @@ static double find_columns(row_sample *s, uint16_t *columns, lmc_offsets *offset
 
 /* ---- rows ---- */
 
-/* Decides columns, then rows. Returns the bits a value that they take. */
-static double choose_offsets(row_sample *s, uint16_t *columns, lmc_offsets *offsets)
+/* Bits of the row values, for each value of the tensor. */
+static double rows_take(const row_sample *s)
 {
-    double nbits = 0;
-    if (s->row_length == s->content->column_count && find_columns(s, columns, offsets) > 0) {
-        nbits = offsets->column_nbits / (double)s->all_rows;
-    } else {
+    int32_t least = INT32_MAX, most = INT32_MIN;
+    for (size_t i = 0; i < s->row_count; i++) {
+        least = s->work->row_values[i] < least ? s->work->row_values[i] : least;
+        most = s->work->row_values[i] > most ? s->work->row_values[i] : most;
+    }
+    return most > least ? (lmc_highest_bit((uint64_t)(most - least)) + 1) / (double)s->column_count : 0;
+}
+
+/* Decides columns, then rows. */
+static void choose_offsets(row_sample *s, uint16_t *columns, lmc_offsets *offsets)
+{
+    if (s->row_length != s->content->column_count || find_columns(s, columns, offsets) <= 0) {
         offsets->columns = NULL;
         offsets->column_nbits = 0;
         offsets->clip = s->clip;
     }
     const double row_variance = sum_rows(s, &offsets->clip, offsets->columns);
-    int32_t least = INT32_MAX, most = INT32_MIN; /* values of the sampled rows */
     offsets->level = (uint16_t)(s->sum / s->row_count / s->column_count);
-    for (size_t i = 0; i < s->row_count; i++) {
-        const int32_t value = lmc_offsets_row_value(offsets, (double)s->work->row_sums[i] / s->column_count);
-        s->work->row_offsets[i] = (uint16_t)((uint32_t)value << offsets->step_log2);
-        least = value < least ? value : least;
-        most = value > most ? value : most;
+    for (size_t i = 0; i < s->row_count; i++)
+        s->work->row_values[i] =
+            lmc_offsets_row_value(offsets, (double)s->work->row_sums[i] / s->column_count);
+    offsets->has_rows = SAVED_NBITS * row_variance > rows_take(s);
+    if (!offsets->has_rows)
+        memset(s->work->row_values, 0, s->row_count * sizeof *s->work->row_values);
+}
+
+/* Refines columns and sampled rows by costs. Moves the level to where rows are then. */
+static void refine_offsets(row_sample *s, uint16_t *columns, lmc_offsets *offsets, lmc_offset_costs *costs)
+{
+    const int columns_move =
+        offsets->columns && (s->row_count == s->all_rows || s->row_count >= REFINED_ROWS_MIN);
+    const lmc_offset_rows rows = {.high = s->work->high,
+                                  .row_count = s->row_count,
+                                  .column_count = s->column_count,
+                                  .has_row_values = offsets->has_rows,
+                                  .row_values = s->work->row_values,
+                                  .columns = offsets->columns ? columns : NULL,
+                                  .columns_move = columns_move};
+    lmc_offset_costs_place(costs, offsets->clip.mask, offsets->step_log2, offsets->level);
+    const unsigned column_nbits = lmc_offset_costs_refine(costs, &rows);
+    if (columns_move) {
+        offsets->column_nbits = (uint8_t)column_nbits;
+        offsets->columns = column_nbits > 0 ? columns : NULL;
     }
-    const unsigned row_nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
-    const double rows_take = row_nbits / (double)s->column_count;
-    offsets->has_rows = SAVED_NBITS * row_variance > rows_take;
-    return offsets->has_rows ? nbits + rows_take : nbits;
+    if (!offsets->has_rows) {
+        memset(s->work->row_values, 0, s->row_count * sizeof *s->work->row_values);
+        return;
+    }
+    uint64_t column_sum = 0;
+    int64_t row_sum = 0;
+    for (size_t j = 0; j < s->column_count && offsets->columns; j++)
+        column_sum += columns[j];
+    offsets->clip.floor = (uint16_t)(s->clip.floor + column_sum / s->column_count);
+    sum_rows(s, &offsets->clip, offsets->columns);
+    for (size_t i = 0; i < s->row_count; i++)
+        row_sum += s->work->row_values[i];
+    const int64_t mean = (int64_t)(s->sum / s->row_count / s->column_count);
+    offsets->level = (uint16_t)(mean + row_sum * (1 << offsets->step_log2) / (int64_t)s->row_count);
+    offsets->costs = costs;
 }
 
 /* ---- what offsets gain ---- */
@@ -246,9 +296,8 @@ static size_t count_high(const row_sample *s, const lmc_offsets *offsets, size_t
     for (size_t i = 0; i < s->row_count; i++) {
         const size_t first = (s->column_count - row_values) * i / s->row_count;
         const uint16_t *const columns = offsets && offsets->columns ? offsets->columns + first : NULL;
-        s->kernels->add_shifts(row_at(s, i) + first, columns,
-                               offsets && offsets->has_rows ? s->work->row_offsets[i] : 0, row_values,
-                               s->work->shifted);
+        const uint32_t row = offsets ? (uint32_t)s->work->row_values[i] << offsets->step_log2 : 0;
+        s->kernels->add_shifts(row_at(s, i) + first, columns, (uint16_t)row, row_values, s->work->shifted);
         const uint16_t *const high = s->work->shifted;
         size_t j = 0;
         for (; j + 4 <= row_values; j += 4) {
@@ -271,7 +320,7 @@ static double entropy_of(const row_sample *s, const lmc_offsets *offsets)
         nbits = s->exponent_nbits + 2 + (s->exponent_nbits == 5) + !s->rotation;
         nbits = (1u << nbits) <= LMC_ROW_SAMPLE_BINS ? nbits : lmc_highest_bit(LMC_ROW_SAMPLE_BINS);
     }
-    count_high(s, offsets, TRIED_VALUES, nbits, s->work->bins);
+    count_high(s, offsets, s->effort->tried_values, nbits, s->work->bins);
     return lmc_counts_entropy(s->work->bins, (size_t)1 << nbits, &used) + high_nbits(s) - nbits;
 }
 
@@ -303,8 +352,7 @@ static lmc_status glance(row_sample *s, int *is_promising)
 static lmc_status take_sample(row_sample *s)
 {
     const lmc_content *const content = s->content;
-    const unsigned share = content->level == LMC_LEVEL_MAX ? SAMPLE_SHARE_THOROUGH : SAMPLE_SHARE;
-    const uint64_t values = content->value_count / share;
+    const uint64_t values = content->value_count / s->effort->sample_share;
     const uint64_t wanted = (values > SAMPLE_VALUES_MIN ? values : SAMPLE_VALUES_MIN) / s->row_length;
     const uint64_t most = lmc_min_u64(LMC_ROW_SAMPLE_ROWS, LMC_ROW_SAMPLE_VALUES / s->row_length);
     const uint64_t rows = wanted > SAMPLE_ROWS_MIN ? wanted : SAMPLE_ROWS_MIN;
@@ -314,9 +362,10 @@ static lmc_status take_sample(row_sample *s)
 }
 
 lmc_status lmc_offsets_decide(const lmc_content *content, lmc_sample *sample, lmc_offsets_work *work,
-                              uint16_t *columns, lmc_offsets *offsets, double *nbits)
+                              uint16_t *columns, lmc_offset_costs *costs, lmc_offsets *offsets, double *nbits)
 {
     row_sample s = {.content = content,
+                    .effort = content->level == LMC_LEVEL_MAX ? &thorough : &usual,
                     .kernels = lmc_kernels_get(),
                     .work = work,
                     .exponent_nbits = lmc_dtype_exponent_nbits(content->dtype),
@@ -340,17 +389,20 @@ lmc_status lmc_offsets_decide(const lmc_content *content, lmc_sample *sample, lm
     const unsigned step_log2 = s.octave_log2 > STEPS_LOG2 ? s.octave_log2 - STEPS_LOG2 : 0;
     offsets->step_log2 = (uint8_t)(step_log2 < sign_place ? sign_place : step_log2);
     LMC_TRY(take_sample(&s));
-    *nbits = choose_offsets(&s, columns, offsets);
+    choose_offsets(&s, columns, offsets);
     if (!offsets->columns && !offsets->has_rows)
         return LMC_OK;
+    if (s.effort->has_costs)
+        refine_offsets(&s, columns, offsets, costs);
+    *nbits = offsets->column_nbits / (double)s.all_rows + rows_take(&s);
     const unsigned lower_nbits = content->element_nbytes > 2 ? 8 * (content->element_nbytes - 2) : 0;
     const double without = entropy_of(&s, NULL);
-    if (entropy_of(&s, offsets) + *nbits >= without - GAIN_MIN * (without + lower_nbits))
+    if (entropy_of(&s, offsets) + *nbits >= without - s.effort->gain_min * (without + lower_nbits))
         return LMC_OK;
-    const uint64_t share = content->value_count / COUNTED_SHARE;
+    const uint64_t share = content->value_count / s.effort->counted_share;
     const uint64_t counted = share > COUNTED_VALUES_MIN ? share : COUNTED_VALUES_MIN;
     offsets->column_count = (uint32_t)s.row_length;
-    sample->seen_count = count_high(&s, offsets, (size_t)lmc_min_u64(counted, LMC_SAMPLE_VALUES),
+    sample->seen_count = count_high(&s, offsets, (size_t)lmc_min_u64(counted, s.effort->counted_values_max),
                                     sample->high_nbits, sample->high);
     sample->is_exact = 0;
     sample->is_high_counted = 1;

@@ -24,7 +24,7 @@ typedef struct lmc_offsets_work {
     uint32_t sums[LMC_COLUMN_COUNT_MAX];
     float column_means[LMC_COLUMN_COUNT_MAX];
     int64_t row_sums[LMC_ROW_SAMPLE_ROWS];
-    uint16_t row_offsets[LMC_ROW_SAMPLE_ROWS];
+    int32_t row_values[LMC_ROW_SAMPLE_ROWS]; /* in steps */
     uint16_t shifted[LMC_ROW_PIECE_VALUES];
     uint8_t piece[LMC_ROW_PIECE_VALUES * sizeof(uint64_t)];
     uint8_t row[LMC_COLUMN_COUNT_MAX * sizeof(uint64_t)];
@@ -32,10 +32,11 @@ typedef struct lmc_offsets_work {
 } lmc_offsets_work;
 
 /* Decides the offsets of floats whose sample was taken. If they gain enough, it counts high parts with their offsets;
- * else offsets->column_count is 0. columns: as in lmc_plan_room. *nbits: what offsets take, in bits a value. At
- * level max more rows are looked at. Errors: what the content's read returns. */
+ * else offsets->column_count is 0. columns, costs: as in lmc_plan_room. *nbits: what offsets take, in bits a value. At
+ * level max more rows are looked at, and offsets are refined by their costs. Errors: what the content's read
+ * returns. */
 LMC_NODISCARD lmc_status lmc_offsets_decide(const lmc_content *content, lmc_sample *sample,
-                                            lmc_offsets_work *work, uint16_t *columns, lmc_offsets *offsets,
-                                            double *nbits);
+                                            lmc_offsets_work *work, uint16_t *columns,
+                                            lmc_offset_costs *costs, lmc_offsets *offsets, double *nbits);
 
 #endif

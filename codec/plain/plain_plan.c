@@ -495,7 +495,7 @@ lmc_status lmc_decide(const lmc_content *content, lmc_plan_work *work, const lmc
     memset(decision, 0, sizeof *decision);
     LMC_TRY(lmc_sample_take(&work->sample, &options, content, work->buffer));
     if (kind == LMC_KIND_FLOAT && level != LMC_LEVEL_FAST && !work->sample.has_mask)
-        LMC_TRY(lmc_offsets_decide(content, &work->sample, &work->offsets, room->columns,
+        LMC_TRY(lmc_offsets_decide(content, &work->sample, &work->offsets, room->columns, room->costs,
                                    &decision->coding.offsets, &offset_nbits));
     lmc_sample_count_high(&work->sample, element_nbytes, work->buffer);
     decider d = {.sample = &work->sample,

@@ -22,7 +22,8 @@ typedef struct lmc_plan_room {
     lmc_table *tables; /* LMC_FMT_PLANE_COUNT_MAX */
     lmc_rans *rans;
     uint16_t *columns; /* column_count, if that is at most LMC_COLUMN_COUNT_MAX */
-    uint8_t *section;  /* lmc_section_nbytes_max() and 8 bytes more */
+    lmc_offset_costs *costs;
+    uint8_t *section; /* lmc_section_nbytes_max() and 8 bytes more */
 } lmc_plan_room;
 
 /* Blocks with a rANS code have so many values, unless the caller says otherwise: the states of the lanes are felt in

@@ -21,6 +21,7 @@ static lmc_decision decision;
 static uint32_t column_count;  /* of what is decided next; 0: no matrix */
 static uint64_t first_element; /* of the block, in its frame */
 static uint16_t columns[COLUMNS_MAX];
+static lmc_offset_costs costs;
 static uint8_t section[LMC_FMT_PLAN_NBYTES_MAX + COLUMNS_MAX + 8];
 static guarded content_memory, stored_memory, scratch_memory;
 
@@ -67,7 +68,7 @@ static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
                                .value_count = nbytes / element_nbytes,
                                .column_count = column_count,
                                .read = read_content};
-    const lmc_plan_room room = {tables, &rans, columns, section};
+    const lmc_plan_room room = {tables, &rans, columns, &costs, section};
     CU_ASSERT_EQUAL_FATAL(lmc_decide(&input, plan_work, &room, &decision), LMC_OK);
 }
 
