@@ -1,5 +1,9 @@
-/* exact_counts.c - reads the tensor row by row, chooses each row's value as an encoder of blocks does, and counts. */
+/* exact_counts.c - reads the tensor block by block, chooses the values of rows as the encoder will, and counts. */
 #include "codec/plain/exact_counts.h"
+
+/* A block is read to the memory of a sample. */
+_Static_assert((sizeof(uint64_t) << LMC_RANS_BLOCK_LOG2) <= sizeof(((lmc_offsets_work *)0)->high),
+               "a block of the widest elements fits");
 
 /* Counts the symbols of n high parts, to which offsets of row and column were added. */
 static void count_symbols(const lmc_exact_request *request, const uint16_t *high, size_t n,
@@ -16,28 +20,39 @@ static void count_symbols(const lmc_exact_request *request, const uint16_t *high
     }
 }
 
-/* Counts n elements of one row, of which the first is element `first` of the tensor. A block has no more of the row. */
-static lmc_status count_row(const lmc_exact_request *request, uint64_t first, size_t n, uint32_t part[4][256])
+/* Counts a block of n elements, of which the first is element `first` of the tensor. */
+static lmc_status count_block(const lmc_exact_request *request, uint64_t first, size_t n,
+                              uint32_t part[4][256])
 {
     const lmc_content *const content = request->content;
     const lmc_offsets *const offsets = request->offsets;
-    const lmc_kernels *const kernels = lmc_kernels_get();
-    const unsigned element_nbytes = content->element_nbytes;
-    const lmc_row_coder coder = {kernels, offsets, element_nbytes, request->split->rotation};
     lmc_offsets_work *const work = request->work;
-    const size_t column = (size_t)(first % offsets->column_count);
-    LMC_TRY(content->read(content->user, first * element_nbytes, work->row, n * element_nbytes));
-    int32_t value = offsets->has_rows ? lmc_offsets_find_row(&coder, work->row, column, n) : 0;
-    if (offsets->has_rows && offsets->costs)
-        value += lmc_offsets_move_row(&coder, work->row, column, n, value, work->shifted).steps;
-    const uint16_t row = (uint16_t)((uint32_t)value << offsets->step_log2);
-    for (size_t i = 0; i < n; i += LMC_ROW_PIECE_VALUES) {
-        const size_t m = lmc_min_size(LMC_ROW_PIECE_VALUES, n - i);
-        kernels->high_parts[lmc_element_log2(element_nbytes)](request->split->rotation,
-                                                              work->row + i * element_nbytes, m, work->high);
-        kernels->add_shifts(work->high, offsets->columns ? offsets->columns + column + i : NULL, row, m,
-                            work->shifted);
+    const unsigned element_nbytes = content->element_nbytes;
+    const lmc_row_coder coder = {lmc_kernels_get(), offsets, element_nbytes, request->split->rotation};
+    uint8_t *const block = (uint8_t *)work->high;
+    lmc_scratch scratch = {
+        .row_values = work->block_row_values, .rows = work->block_rows, .strip_high = work->shifted};
+    lmc_writer writer = {work->piece,
+                         work->piece + sizeof work->piece}; /* for the packed rows, which nobody needs */
+    lmc_block_offsets rows;
+    LMC_TRY(content->read(content->user, first * element_nbytes, block, n * element_nbytes));
+    if (!lmc_rows_write(&coder, first, block, n, &scratch, &writer, &rows))
+        return LMC_OK;
+    size_t column = (size_t)rows.first, row = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t row_left = lmc_min_size(offsets->column_count - column, n - i);
+        const size_t m = lmc_min_size(row_left, LMC_STRIP_VALUES);
+        coder.kernels->high_parts[lmc_element_log2(element_nbytes)](
+            coder.rotation, block + i * element_nbytes, m, work->shifted);
+        coder.kernels->add_shifts(work->shifted, offsets->columns ? offsets->columns + column : NULL,
+                                  rows.rows[row], m, work->shifted);
         count_symbols(request, work->shifted, m, part);
+        i += m;
+        column += m;
+        if (column == offsets->column_count) {
+            column = 0;
+            row++;
+        }
     }
     return LMC_OK;
 }
@@ -45,15 +60,10 @@ static lmc_status count_row(const lmc_exact_request *request, uint64_t first, si
 lmc_status lmc_exact_counts(const lmc_exact_request *request, uint32_t counts[256])
 {
     const uint64_t value_count = lmc_min_u64(request->content->value_count, UINT32_MAX);
-    const uint32_t column_count = request->offsets->column_count;
+    const uint64_t block_values = lmc_min_u64(request->block_values, UINT64_C(1) << LMC_RANS_BLOCK_LOG2);
     uint32_t part[4][256] = {{0}}; /* four, so that equal neighbours do not wait for each other */
-    for (uint64_t i = 0; i < value_count;) {
-        const uint64_t row_left = column_count - i % column_count;
-        const uint64_t block_left = request->block_values - i % request->block_values;
-        const uint64_t n = lmc_min_u64(lmc_min_u64(row_left, block_left), value_count - i);
-        LMC_TRY(count_row(request, i, (size_t)n, part));
-        i += n;
-    }
+    for (uint64_t i = 0; i < value_count; i += block_values)
+        LMC_TRY(count_block(request, i, (size_t)lmc_min_u64(block_values, value_count - i), part));
     for (unsigned s = 0; s < 256; s++)
         counts[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
     return LMC_OK;

@@ -120,7 +120,8 @@ int32_t lmc_offsets_row_value(const lmc_offsets *offsets, double mean)
     return (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
 }
 
-int32_t lmc_offsets_find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n)
+/* The value of a row, or of the part that a block has: n elements at src, of which the first is in this column. */
+static int32_t find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n)
 {
     const lmc_offsets *const offsets = coder->offsets;
     const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
@@ -147,7 +148,7 @@ static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uin
     *most = INT32_MIN;
     for (size_t i = 0, row = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        values[row] = lmc_offsets_find_row(coder, src + i * coder->element_nbytes, column, m);
+        values[row] = find_row(coder, src + i * coder->element_nbytes, column, m);
         least = values[row] < least ? values[row] : least;
         *most = values[row] > *most ? values[row] : *most;
         i += m;
@@ -155,8 +156,9 @@ static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uin
     return *most - least > range ? *most - range : least;
 }
 
-lmc_offset_move lmc_offsets_move_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
-                                     int32_t value, uint16_t *high)
+/* The move of such a row from a value to where it is cheapest. high: LMC_STRIP_VALUES, padded; any content. */
+static lmc_offset_move move_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
+                                int32_t value, uint16_t *high)
 {
     const lmc_offsets *const offsets = coder->offsets;
     const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
@@ -186,8 +188,8 @@ static int32_t refine_rows(const lmc_row_coder *coder, uint64_t first, const uin
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
         int32_t *const value = &scratch->row_values[row];
         *value = lmc_offset_clamp(&all, *value);
-        const lmc_offset_move move = lmc_offsets_move_row(coder, src + i * coder->element_nbytes, column, m,
-                                                          *value, scratch->strip_high);
+        const lmc_offset_move move =
+            move_row(coder, src + i * coder->element_nbytes, column, m, *value, scratch->strip_high);
         *value += move.steps;
         lmc_offset_ranges_add(&ranges, *value, &move);
         i += m;

@@ -85,14 +85,6 @@ typedef struct lmc_row_coder {
     unsigned rotation; /* as in lmc_split */
 } lmc_row_coder;
 
-/* The value of a row, or of the part that a block has: n elements at src, of which the first is in this column. */
-int32_t lmc_offsets_find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n);
-
-/* The move of such a row from a value to where it is cheapest by offsets->costs. high: LMC_STRIP_VALUES, padded; any
- * content. */
-lmc_offset_move lmc_offsets_move_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
-                                     int32_t value, uint16_t *high);
-
 /* Chooses values for the rows of a block of n >= 1 elements at src, of which the first is element `first` of the frame,
  * and appends them. Returns 0 if there is no room. */
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
