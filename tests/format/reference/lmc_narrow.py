@@ -43,10 +43,13 @@ class Narrow:
         supported_if(self.factor_kind <= FACTORS_LIST, f"factor kind {self.factor_kind}")
         corrupt_unless(PRODUCT_UNITS[self.product_type] == self.W, "a product type of another W")
         if self.factor_kind == FACTORS_LIST:
-            self.factors = [read_factor(reader) for _ in range(reader.uint(1) + 1)]
-            self.factors += [(0, 0, 0)] * (256 - len(self.factors))
+            self.factors = self.read_list(reader)
         else:
             self.factors = [FACTOR_OF[self.factor_kind](y) for y in range(256)]
+
+    def read_list(self, reader):
+        self.list_count = count = reader.uint(1) + 1
+        return [read_factor(reader) for _ in range(count)] + [parts(0, F32)] * (256 - count)
 
     @property
     def groups_per_row(self):
@@ -148,6 +151,8 @@ def unit_min(of_type):
 
 def rounded(m, e, of_type):
     """The bits of the number of a type that is nearest to m 2^e, m >= 0; ties to even, infinity beyond all numbers."""
+    if m == 0:
+        return 0
     exponent_nbits, mantissa_nbits = of_type
     unit = max(m.bit_length() - 1 - mantissa_nbits + e, unit_min(of_type))  # the last bit of the result is 2^unit
     if e >= unit:
