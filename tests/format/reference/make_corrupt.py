@@ -11,6 +11,8 @@ import sys
 
 import assemble as a
 import corrupt_delta
+import corrupt_narrow
+import corrupt_rans
 import expectations
 import handmade
 import handmade_delta
@@ -569,7 +571,8 @@ def main():
     for make in (heads, tails, checksums, truncations, plans, tables, blocks, packed_planes, masks, escapes,
                  offsets, coded_planes, flags):
         make()
-    corrupt_delta.make(add)
+    for module in (corrupt_delta, corrupt_rans, corrupt_narrow):
+        module.make(add)
     corrupt = os.path.join(directory, "corrupt")
     os.makedirs(corrupt, exist_ok=True)
     write(os.path.join(corrupt, "EXPECT.tsv"), expectations.text_of(CASES))
