@@ -47,16 +47,17 @@ def frequencies_of(symbols):
 
 class RansPlane:
     """A plane in its pieces: `states`, the first one of each lane, and `words`. `last_states` are the states that a
-    decoder ends with; without them they carry the 128 bytes of `carried`."""
+    decoder ends with; without them they carry the 128 bytes of `carried`. After the symbols at the places `early` a
+    decoder takes a word without need."""
 
-    def __init__(self, frequencies, symbols, carried=NOTHING, last_states=None):
+    def __init__(self, frequencies, symbols, carried=NOTHING, last_states=None, early=()):
         starts = {s: sum(f for other, f in frequencies.items() if other < s) for s in frequencies}
         self.states = list(last_states or (65536 + u for u in struct.unpack("<64H", carried)))
         self.words = []
         for i in reversed(range(len(symbols))):
             f, start = frequencies[symbols[i]], starts[symbols[i]]
             x = self.states[i % LANE_COUNT]
-            if x >= f << 20:
+            if x >= f << 20 or i in early:
                 self.words.insert(0, x & 0xFFFF)
                 x >>= 16
             self.states[i % LANE_COUNT] = (x // f << 12) + x % f + start

@@ -150,7 +150,7 @@ def plans(bad):
     bad("low_nbits_8_w1", "low_nbits above 4, though narrow elements have a byte",
         product_frame(plan=a.plan([None] * 2, p=8)))
     bad("low_nbits_0_w2", "low_nbits 0, though narrow elements have two bytes", plain_frame(plan=a.plan([None])))
-    bad("offset_256_w1", "offset 2^8, though narrow elements have a byte", 
+    bad("offset_256_w1", "offset 2^8, though narrow elements have a byte",
         product_frame(plan=a.plan([None], offset=256)))
     bad("base_256_w1", "window_start 2^8, though narrow elements have a byte",
         product_frame(plan=a.plan([None], base=256)))
@@ -165,9 +165,13 @@ def plans(bad):
 def modes(bad):
     wide = a.numbers([0] * N, 2)
     right = w.block(w.scales_part(FLAGS, SCALES), w.NONE, INNER)
+    whole = w.block(w.scales_part(FLAGS, SCALES), w.exceptions_part(N, EXCEPTIONS, 2), INNER)
     bad("mode_1", "a block of planes among narrow ones", product_frame(block=PLANES + INNER[1:]))
     bad("mode_1_constant", "a block of planes among narrow ones",
         narrow_frame(FIELDS, raw_plan(1), [PLANES + b"\1\0"], wide, BF16))
+    for mode in (1, 2):
+        bad(f"mode_{mode}_of_narrow", f"the parts of a narrow block, in a block of mode {mode}",
+            product_frame(block=bytes([mode]) + whole[1:]))
     masked = raw_plan(1, transform=2, mask_value=b"\0")
     bad("mode_2", "a masked block among narrow ones",
         narrow_frame(FIELDS, masked, [MASKED + w.ALL + b"\1\0"], wide, BF16))

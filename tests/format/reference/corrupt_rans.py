@@ -171,6 +171,12 @@ def planes(bad):
     for lane, value in [(0, 65535), (63, 65535), (31, 0), (5, 1)]:
         plane(f"state_{lane}_{value}", f"the first state of lane {lane} is {value}", state(lane, value))
 
+    for lane in (0, 40):
+        made = r.RansPlane(FREQUENCIES, SYMBOLS, early={lane})
+        assert made.states[lane] < 1 << 16
+        bad(f"plane_state_low_{lane}", f"the first state of lane {lane} is below 2^16, and a word makes up for it",
+            frame(PLANES + b"\2" + made.data()))
+
     # Symbols whose frequency is 4096 change no state.
     plane("state_low", "a first state below 2^16, but all symbols are right", state(7, 65535), [97] * N, {97: 4096})
     for lane, value in [(0, 1 << 17), (63, 1 << 17), (20, 0xFFFFFFFF), (1, 0x80000000)]:
