@@ -76,7 +76,7 @@ static void encode_symbol(unsigned symbol, uint32_t *state, uint8_t **words)
 static int encode_case(const lmc_kernels *k, size_t n, placement place)
 {
     uint8_t *const expected = take(2 * n, AT_END), *const found = take(2 * n, place);
-    uint8_t *const symbols = take(n, place);
+    uint8_t *const symbols = take(padded(n), place);
     lmc_rans_symbol *const table = (lmc_rans_symbol *)(void *)take(sizeof rans.symbols, AT_END);
     lmc_rans_out out, reference;
     int good = 1;
