@@ -139,9 +139,9 @@ typedef enum data_kind {
     DATA_SPECIAL,    /* NaNs with payloads, infinities, both zeros, denormals, among weights */
     DATA_WILD,       /* weights, one in a hundred of any size */
     DATA_STEPS,      /* runs of equal values */
-    DATA_PRODUCTS, /* floats of 16 and 32 bits: an integer times a scale per 64 of them, now and then a weight */
-    DATA_HALVES,  /* floats of 32 and 64 bits: numbers of the type half as long, some of them special */
-    DATA_PALETTE, /* about a hundred values of any bits, now and then another one */
+    DATA_PRODUCTS, /* floats of 16 and 32 bits: an integer times a scale per 64 of them, now and then none */
+    DATA_HALVES,   /* floats of 32 and 64 bits: numbers of the type half as long, some of them special */
+    DATA_PALETTE,  /* about a hundred values of any bits, now and then another one */
     DATA_KIND_COUNT
 } data_kind;
 
@@ -296,7 +296,7 @@ static MAYBE_UNUSED uint64_t data_hash(uint64_t number)
 
 #define DATA_GROUP_LENGTH 64
 
-/* Exceptions stand in a group of eight, so that not the first group that an encoder sees has one. */
+/* Exceptions stand in one group of eight, not in the first one that an encoder sees, and are no larger than products. */
 static MAYBE_UNUSED uint64_t data_of_product(lmc_dtype dtype, size_t i)
 {
     const size_t group = i / DATA_GROUP_LENGTH;
@@ -304,8 +304,10 @@ static MAYBE_UNUSED uint64_t data_of_product(lmc_dtype dtype, size_t i)
     const int size = (int)(random_u64() % 128 * (random_u64() % 128) / 127);
     const float factor = random_u64() & 1 ? (float)size : -(float)size;
     const int is_exception = group % 8 == 3 && random_below(90) == 0;
-    if ((dtype != LMC_DTYPE_F32 && dtype != LMC_DTYPE_F16 && dtype != LMC_DTYPE_BF16) || is_exception)
+    if (dtype != LMC_DTYPE_F32 && dtype != LMC_DTYPE_F16 && dtype != LMC_DTYPE_BF16)
         return data_weight(dtype);
+    if (is_exception)
+        return data_product(dtype, scale, 1.37f + factor / 3);
     return data_product(dtype, scale, i % DATA_GROUP_LENGTH == 7 ? -127 : factor);
 }
 
