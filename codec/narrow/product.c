@@ -54,8 +54,10 @@ static void order_largest(lmc_factor_order *order, const lmc_narrow *narrow)
         for (size_t i = 0; i < LMC_COUNT(likely_integers); i++)
             order->largest[order->largest_count++] = (uint8_t)likely_integers[i];
         for (unsigned m = 1; m < 127; m++) {
-            order->largest[order->largest_count++] = (uint8_t)m;
-            order->largest[order->largest_count++] = (uint8_t)(256 - m);
+            if (m != 7)
+                order->largest[order->largest_count++] = (uint8_t)m;
+            if (m != 7 && m != 8)
+                order->largest[order->largest_count++] = (uint8_t)(256 - m);
         }
         return;
     }

@@ -97,6 +97,91 @@ static void fill_f8(uint8_t *dst, size_t nbytes)
         dst[i] = (uint8_t)(((next_random() & 1) << 7) | (0x28 + (next_random() & 7) + (next_random() & 15)));
 }
 
+/* ---- wide elements with narrow contents ---- */
+
+#define GROUP_LENGTH 64
+
+static float group_scale(size_t group)
+{
+    return (float)(1 + group * 2654435761u % 65521) * 0x1p-26f;
+}
+
+static void put_single(uint8_t *dst, size_t i, float x)
+{
+    memcpy(dst + 4 * i, &x, 4);
+}
+
+/* Integers times a scale, with -0 and an exception. */
+static void fill_products_f32(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes / 4; i++) {
+        const int number = (int)(next_random() % 255) - 127;
+        put_single(dst, i, group_scale(i / GROUP_LENGTH) * (float)(i % GROUP_LENGTH == 0 ? 127 : number));
+        if (i % 333 == 332)
+            put_single(dst, i, i % 2 ? -0.0f : 0x1p-20f);
+    }
+}
+
+static void fill_products_bf16(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes / 2; i++) {
+        const int number = i % GROUP_LENGTH == 0 ? 7 : (int)(next_random() % 16) - 8;
+        const float product = group_scale(i / GROUP_LENGTH) * (float)number;
+        uint32_t bits;
+        memcpy(&bits, &product, 4);
+        bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        dst[2 * i] = (uint8_t)bits;
+        dst[2 * i + 1] = (uint8_t)(bits >> 8);
+    }
+}
+
+/* The numbers 1.m 2^e with three bits of m: those of F8_E4M3. */
+static void fill_products_f8(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes / 4; i++) {
+        const float number = (float)(8 + next_random() % 8) * (float)(1u << next_random() % 8);
+        const float signed_number = next_random() & 1 ? number : -number;
+        put_single(dst, i,
+                   group_scale(i / GROUP_LENGTH) * (i % GROUP_LENGTH == 0 ? 14 * 128.0f : signed_number));
+    }
+}
+
+static void fill_products_nf4(uint8_t *dst, size_t nbytes)
+{
+    static const float factors[] = {-1.0f, -0.6961928009986877f, -0.18477343022823334f, 0.0f,
+                                    1.0f,  0.07958029955625534f, 0.24611230194568634f,  0.44070982933044434f};
+    for (size_t i = 0; i < nbytes / 4; i++)
+        put_single(dst, i,
+                   group_scale(i / GROUP_LENGTH) * factors[i % GROUP_LENGTH == 0 ? 0 : next_random() % 8]);
+}
+
+static void fill_halves_f32(uint8_t *dst, size_t nbytes)
+{
+    fill_f32(dst, nbytes);
+    for (size_t i = 0; i < nbytes / 4; i++) {
+        dst[4 * i] = 0; /* 13 bits less of the mantissa */
+        dst[4 * i + 1] &= 0xe0;
+    }
+}
+
+/* F32 numbers, and one in seventy that is none. */
+static void fill_singles_f64(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i + 8 <= nbytes; i += 8) {
+        const double weight = (double)(next_weight() * next_weight()),
+                     number = i % 560 == 552 ? weight / 3 : weight;
+        memcpy(dst + i, &number, 8);
+    }
+}
+
+static void fill_palette_f32(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes / 4; i++) {
+        const uint32_t value = (1 + next_random() % 50) * 2654435761u;
+        memcpy(dst + 4 * i, &value, 4);
+    }
+}
+
 typedef struct content_kind {
     const char *name;
     lmc_dtype dtype;
@@ -118,7 +203,17 @@ static const content_kind kinds[] = {
     {"f64", LMC_DTYPE_F64, fill_i64_ramp},
     {"c64", LMC_DTYPE_C64, fill_f32},
     {"f4", LMC_DTYPE_F4, fill_f8},
+    {"products-f32", LMC_DTYPE_F32, fill_products_f32},
+    {"products-bf16", LMC_DTYPE_BF16, fill_products_bf16},
+    {"products-f8", LMC_DTYPE_F32, fill_products_f8},
+    {"products-nf4", LMC_DTYPE_F32, fill_products_nf4},
+    {"halves-f32", LMC_DTYPE_F32, fill_halves_f32},
+    {"singles-f64", LMC_DTYPE_F64, fill_singles_f64},
+    {"palette-f32", LMC_DTYPE_F32, fill_palette_f32},
 };
+
+/* Kinds from here on have narrow elements if they are long enough. */
+#define NARROW_FIRST 14
 
 /* ---- seeds ----------------------------------------------------------------------------------------- */
 
@@ -146,6 +241,8 @@ static void write_frame_seeds(const content_kind *kind, lmc_level level, const u
     char name[128];
     uint8_t *frame;
     const size_t nbytes = encode(kind, level, content, content_nbytes, &frame);
+    if (kind >= &kinds[NARROW_FIRST] && content_nbytes == CONTENT_NBYTES_MAX && level == LMC_LEVEL_DEFAULT)
+        FUZZ_CLAIM((frame[8] & 0x20) != 0); /* the feature of narrow elements */
     snprintf(name, sizeof(name), "%s-%d-%zu", kind->name, (int)level, content_nbytes);
     write_seed("frame_decode", name, frame, nbytes);
 
