@@ -291,7 +291,7 @@ class File:
             raise TensorNotFound("File does not contain tensor %s" % (name,)) from None
 
     def coding(self, name: str) -> TensorCoding:
-        """How a tensor is stored. The start of its frame is read. Raises TensorNotFound, DataError, UnsupportedError."""
+        """How a tensor is stored. Reads the start of its frame. Raises TensorNotFound, DataError, UnsupportedError."""
         return self._open().coding(self.find(name).number)
 
     def read(self, name: str, *, threads: int | None = None) -> bytearray:
