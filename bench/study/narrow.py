@@ -55,10 +55,15 @@ def rounded_to_nf4(values):
     return NF4[numpy.searchsorted((NF4[1:] + NF4[:-1]) / 2, values)]
 
 
+def groups_of(matrix, length):
+    """Neighbours of the matrix in rows; all of it in one if they do not fill their rows."""
+    return matrix.reshape(-1, length) if matrix.size % length == 0 else matrix.reshape(1, -1)
+
+
 def integers(limit, length):
     """A scale for each `length` neighbours; None: a row; 0: the tensor."""
     def quantise(matrix):
-        groups = matrix.reshape(1, -1) if length == 0 else matrix.reshape(-1, length or matrix.shape[1])
+        groups = groups_of(matrix, matrix.size if length == 0 else length or matrix.shape[1])
         scale = scale_of(numpy.abs(groups).max(axis=1, keepdims=True), limit)
         return numpy.clip(numpy.rint(groups / scale), -limit, limit).astype("<f4") * scale
     return quantise
@@ -66,7 +71,7 @@ def integers(limit, length):
 
 def nf4_groups(length):
     def quantise(matrix):
-        groups = matrix.reshape(-1, length)
+        groups = groups_of(matrix, length)
         scale = scale_of(numpy.abs(groups).max(axis=1, keepdims=True), 1)
         return rounded_to_nf4(groups / scale) * scale
     return quantise
