@@ -64,11 +64,20 @@ typedef struct lmc_form_info {
     uint32_t group_length; /* of products and palettes: neighbouring elements of a group; else 0 */
     char text
         [LMC_FORM_TEXT_NBYTES]; /* in English, as "I8 times a scale per 64 values"; empty if it is PLAIN */
+    int has_rans;               /* 1: symbols have a rANS code (docs/format.md, section 6.4) */
 } lmc_form_info;
 
 /* Describe the form that a plan has chosen, or that a frame has. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_plan_form(const lmc_plan *plan, lmc_form_info *form);
 LMC_NODISCARD LMC_API lmc_status lmc_frame_form(const lmc_frame *frame, lmc_form_info *form);
+
+/* lmc_frame_read_form() needs at most this many bytes from a frame's start. */
+#define LMC_FORM_NBYTES 1068
+
+/* Describes the form of a frame by its first min(frame size, LMC_FORM_NBYTES) bytes. As with lmc_frame_read_info(),
+ * nothing is allocated and the answer is unverified. diag may be NULL. Errors: those of lmc_frame_read_info(). */
+LMC_NODISCARD LMC_API lmc_status lmc_frame_read_form(const void *frame, size_t nbytes, lmc_form_info *form,
+                                                     lmc_diag *diag);
 
 #ifdef __cplusplus
 }

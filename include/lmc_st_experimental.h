@@ -5,6 +5,7 @@
 #ifndef LMC_ST_EXPERIMENTAL_H
 #define LMC_ST_EXPERIMENTAL_H
 
+#include "lmc_experimental.h"
 #include "lmc_st.h"
 
 #ifdef __cplusplus
@@ -70,6 +71,13 @@ LMC_API const char *lmc_st_mode_name(lmc_st_mode mode);
  * tensor's dtype and size. Errors: LMC_ERR_ARG, LMC_ERR_IO, LMC_ERR_TRUNCATED, LMC_ERR_CORRUPT, LMC_ERR_UNSUPPORTED. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index,
                                                     lmc_st_mode *mode, lmc_st_diag *diag);
+
+/* As lmc_st_tensor_mode(), but reads up to LMC_FORM_NBYTES bytes of the frame, and sets *form, too: what the frame's
+ * elements were found to be. It is LMC_FORM_PLAIN, without rANS codes, of an alias and in a plain file. No block is
+ * decoded. Errors: as lmc_st_tensor_mode(). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_form(const lmc_st_file *file, uint64_t index,
+                                                    lmc_st_mode *mode, lmc_form_info *form,
+                                                    lmc_st_diag *diag);
 
 /* Where a tensor's storage stands in the open file: its frame (of an alias, that of its owner), or itself in a plain
  * file. For those who fetch parts of a file from afar. Error: LMC_ERR_ARG. */

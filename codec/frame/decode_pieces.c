@@ -130,11 +130,6 @@ lmc_status lmc_frame_info(const lmc_frame *frame, lmc_info *info)
     return lmc_info_give(info, &frame->info);
 }
 
-lmc_status lmc_frame_form(const lmc_frame *frame, lmc_form_info *form)
-{
-    return lmc_narrow_give_form(&frame->narrow, form);
-}
-
 uint64_t lmc_frame_content_hash(const lmc_frame *frame)
 {
     return frame->content_hash;

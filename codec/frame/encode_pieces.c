@@ -254,11 +254,6 @@ lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut)
     return LMC_OK;
 }
 
-lmc_status lmc_plan_form(const lmc_plan *plan, lmc_form_info *form)
-{
-    return lmc_narrow_give_form(&plan->choice.narrow, form);
-}
-
 size_t lmc_plan_block_bound(const lmc_plan *plan)
 {
     return lmc_block_bound(lmc_largest_block_nbytes(&plan->info));

@@ -1,10 +1,6 @@
 /* narrow.c - writes and checks the fields of the plan, finds the groups of elements, and widens them. */
 #include "codec/narrow/narrow.h"
 
-#include <stdio.h>
-
-#include "common/abi.h"
-
 static unsigned narrow_nbytes(unsigned form)
 {
     return form < LMC_FMT_NARROW_F32_IN_F64 ? 2 : form == LMC_FMT_NARROW_F32_IN_F64 ? 4 : 1;
@@ -17,30 +13,6 @@ void lmc_narrow_set_form(lmc_narrow *narrow, unsigned form, unsigned wide_nbytes
     narrow->form = (uint8_t)form;
     narrow->wide_nbytes = (uint8_t)wide_nbytes;
     narrow->element_nbytes = (uint8_t)narrow_nbytes(form);
-}
-
-lmc_status lmc_narrow_give_form(const lmc_narrow *narrow, lmc_form_info *given)
-{
-    static const char *const floats[] = {"F16 in F32", "BF16 in F32", "F32 in F64"};
-    static const char *const factors[] = {"I8", "I8", "F8_E4M3", "F8_E5M2", "a listed factor"};
-    _Static_assert(LMC_FORM_PALETTE == LMC_FMT_NARROW_PALETTE + 1, "forms are in the order of the format");
-    lmc_form_info found = {.form = LMC_FORM_PLAIN};
-    if (!lmc_struct_is_known(given, sizeof *given))
-        return LMC_ERR_ARG;
-    if (narrow->is_used) {
-        const unsigned length = narrow->group_length;
-        found.form = (lmc_form)(narrow->form + 1);
-        found.group_length = length;
-        if (narrow->form < LMC_FMT_NARROW_PRODUCT)
-            snprintf(found.text, sizeof found.text, "%s", floats[narrow->form]);
-        else if (narrow->form == LMC_FMT_NARROW_PRODUCT)
-            snprintf(found.text, sizeof found.text, "%s times a scale per %u values",
-                     factors[narrow->factor_kind], length);
-        else
-            snprintf(found.text, sizeof found.text, "a palette");
-    }
-    lmc_struct_copy(given, &found, lmc_struct_size(given));
-    return LMC_OK;
 }
 
 /* ---- factors ---- */

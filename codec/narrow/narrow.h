@@ -7,7 +7,6 @@
 
 #include "codec/common/diag.h"
 #include "codec/plain/plan_section.h"
-#include "lmc_experimental.h"
 
 #define LMC_FACTOR_COUNT 256
 
@@ -27,9 +26,6 @@ typedef struct lmc_narrow {
 
 /* Bytes of the fields at most. */
 #define LMC_NARROW_FIELDS_NBYTES_MAX (4 + 4 * LMC_FACTOR_COUNT + 8)
-
-/* What the public interface says of it. Error: ARG. */
-LMC_NODISCARD lmc_status lmc_narrow_give_form(const lmc_narrow *narrow, lmc_form_info *given);
 
 /* Sets form, the sizes that belong to it, and for products `factors` but those of kind LIST. */
 void lmc_narrow_set_form(lmc_narrow *narrow, unsigned form, unsigned wide_nbytes);

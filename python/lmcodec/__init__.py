@@ -19,7 +19,7 @@ if TYPE_CHECKING:
                           DTypeError, LimitError, LMCError, SafetensorError, SliceError, StepNotFound,
                           TensorNotFound, UnsupportedError)
     from ._files.convert import Result, compare, convert, open_original, restore, verify
-    from ._files.file import File, TensorInfo
+    from ._files.file import File, TensorCoding, TensorInfo
     from ._files.safe_open import safe_open
     from ._files.slices import Slice
     from ._files.writer import deserialize, serialize, serialize_file
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "DeviceError",
     "File", "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "Run", "RunInfo", "SafetensorError",
-    "Slice", "SliceError", "Step", "StepNotFound", "TensorInfo", "TensorNotFound", "UnsupportedError", "compare",
-    "convert", "decode", "deserialize", "encode", "info", "kernels", "open_original", "restore", "safe_open",
-    "serialize", "serialize_file", "verify",
+    "Slice", "SliceError", "Step", "StepNotFound", "TensorCoding", "TensorInfo", "TensorNotFound", "UnsupportedError",
+    "compare", "convert", "decode", "deserialize", "encode", "info", "kernels", "open_original", "restore",
+    "safe_open", "serialize", "serialize_file", "verify",
 ]
 
 # Where names come from. Each module is imported, and the library loaded, when a name of it is used.
@@ -44,7 +44,7 @@ _NAMES = {
                 "DTypeError", "LimitError", "LMCError", "SafetensorError", "SliceError", "StepNotFound",
                 "TensorNotFound", "UnsupportedError"),
     "_files.convert": ("Result", "compare", "convert", "open_original", "restore", "verify"),
-    "_files.file": ("File", "TensorInfo"),
+    "_files.file": ("File", "TensorCoding", "TensorInfo"),
     "_files.safe_open": ("safe_open",),
     "_files.slices": ("Slice",),
     "_files.writer": ("deserialize", "serialize", "serialize_file"),

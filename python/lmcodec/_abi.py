@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _library
 
-OK, CANCELLED = 0, 12
+OK, TRUNCATED, CANCELLED = 0, 4, 12
 NO_OFFSET = 2**64 - 1
 IO = 10
 BASE_FILE = 0
@@ -22,6 +22,7 @@ MODE_STORED = 0
 RUN_STEP_MAX = 2**63
 RUN_UNKNOWN = 2**64 - 1
 INFO_NBYTES = 32
+FORM_NBYTES = 1068
 THREAD_COUNT_MAX = 256
 LEVELS = {"default": 0, "fast": 1, "max": 2}
 FRAME_MODES = ("stored", "coded", "short", "delta")
@@ -75,6 +76,16 @@ class Info(Sized):
         ("base_nbytes", c_uint64),
         ("base_block_nbytes", c_size_t),
         ("frame_nbytes_min", c_uint64),
+    ]
+
+
+class FormInfo(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("form", c_int),
+        ("group_length", c_uint32),
+        ("text", c_char * 64),
+        ("has_rans", c_int),
     ]
 
 
@@ -251,6 +262,7 @@ STRUCTS = {
     "lmc_diag": Diag,
     "lmc_params": Params,
     "lmc_info": Info,
+    "lmc_form_info": FormInfo,
     "lmc_allocator": Allocator,
     "lmc_st_diag": StDiag,
     "lmc_st_tensor": StTensor,
@@ -306,6 +318,7 @@ encode_delta = _call("lmc_encode_delta", c_int, c_void_p, c_void_p, c_void_p, c_
 decode_delta = _call("lmc_decode_delta", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t,
                      c_void_p)
 frame_read_info = _call("lmc_frame_read_info", c_int, c_void_p, c_size_t, c_void_p, c_void_p)
+frame_read_form = _call("lmc_frame_read_form", c_int, c_void_p, c_size_t, c_void_p, c_void_p)
 frame_create = _call("lmc_frame_create", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_uint64, c_void_p)
 frame_free = _call("lmc_frame_free", None, c_void_p)
 
@@ -321,6 +334,7 @@ st_header = _call("lmc_st_header", c_void_p, c_void_p, POINTER(c_size_t))
 st_tensor_count = _call("lmc_st_tensor_count", c_uint64, c_void_p)
 st_tensor_info = _call("lmc_st_tensor_info", c_int, c_void_p, c_uint64, c_void_p)
 st_tensor_mode = _call("lmc_st_tensor_mode", c_int, c_void_p, c_uint64, POINTER(c_int), _DIAG)
+st_tensor_form = _call("lmc_st_tensor_form", c_int, c_void_p, c_uint64, POINTER(c_int), c_void_p, _DIAG)
 st_tensor_place = _call("lmc_st_tensor_place", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_uint64))
 st_tensor_base = _call("lmc_st_tensor_base", c_int, c_void_p, c_uint64, POINTER(c_int), POINTER(c_uint64))
 st_range_place = _call("lmc_st_range_place", c_int, c_void_p, c_uint64, c_int, c_uint64, c_uint64,

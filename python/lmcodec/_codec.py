@@ -84,6 +84,7 @@ class FrameInfo(NamedTuple):
 
     dtype: as safetensors names it. mode: "stored", "coded", "short" or "delta". nbytes: bytes of the content.
     row_nbytes: bytes of a row of the matrix, or 0. base_nbytes: bytes of the base that a delta needs, or 0.
+    form: of narrow contents in wide elements, such as "F16 in F32"; else None. has_rans: symbols have a rANS code.
     """
 
     dtype: str
@@ -95,18 +96,22 @@ class FrameInfo(NamedTuple):
     row_nbytes: int
     base_nbytes: int
     version: int
+    form: str | None = None
+    has_rans: bool = False
 
 
 def info(frame: Any) -> FrameInfo:
-    """What a frame says of itself. It looks at the first 32 bytes alone.
+    """What a frame says of itself. It looks at the first 1068 bytes at most.
 
-    frame: bytes, or an object with their buffer. Raises DataError, UnsupportedError.
+    frame: bytes, or an object with their buffer. The first 32 are enough for everything but the form. Raises DataError,
+    UnsupportedError.
     """
     with Buffer(frame) as source:
         head = _read_info(source)
+        form = _read_form(source)
     return FrameInfo(_abi.DTYPE_NAMES[head.dtype], _abi.FRAME_MODES[head.mode], head.content_nbytes,
                      head.element_nbytes, head.block_nbytes, head.block_count, head.row_nbytes, head.base_nbytes,
-                     head.version)
+                     head.version, form.text.decode() or None, bool(form.has_rans))
 
 
 def _read_info(frame: Buffer) -> _abi.Info:
@@ -115,6 +120,15 @@ def _read_info(frame: Buffer) -> _abi.Info:
     if status != _abi.OK:
         raise error_of(status, diag.text.decode("utf-8", "replace"), offset=diag.offset)
     return head
+
+
+def _read_form(frame: Buffer) -> _abi.FormInfo:
+    """The form of a frame whose head is known to be good."""
+    form, diag = _abi.FormInfo(), _abi.Diag()
+    status = _abi.frame_read_form(frame.address, frame.nbytes, ctypes.byref(form), ctypes.byref(diag))
+    if status not in (_abi.OK, _abi.TRUNCATED):
+        raise error_of(status, diag.text.decode("utf-8", "replace"), offset=diag.offset)
+    return form
 
 
 def encode(data: Any, dtype: str | None = None, *, level: str = "default", threads: int | None = 1,

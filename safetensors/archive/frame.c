@@ -3,6 +3,8 @@
  */
 #include "safetensors/archive/frame.h"
 
+#include "common/abi.h"
+
 #include <string.h>
 
 /* Read at once when a frame is opened: small frames whole, others with their head. */
@@ -210,11 +212,15 @@ lmc_status st_frame_check_entries(const st_frame *frame, const lmc_block_entry *
     return st_file_blame(frame->file, frame->index, LMC_ERR_CHECKSUM, diag);
 }
 
-/* ---- the mode alone ---- */
+/* ---- mode and form alone ---- */
 
-static lmc_status read_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
+/* form: NULL if it is not wanted. */
+static lmc_status read_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_form_info *form,
+                            lmc_st_diag *diag)
 {
-    unsigned char start[LMC_INFO_NBYTES];
+    unsigned char start[LMC_FORM_NBYTES];
+    const size_t wanted = form ? LMC_FORM_NBYTES : LMC_INFO_NBYTES;
+    lmc_diag cause = LMC_INIT(lmc_diag);
     if (index >= file->header.tensor_count)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
     st_frame frame = {.file = file, .index = (size_t)index};
@@ -223,17 +229,23 @@ static lmc_status read_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode
         return LMC_OK;
     }
     const uint64_t frame_nbytes = st_file_frame_nbytes(file, frame.index);
-    const size_t nbytes = frame_nbytes < sizeof start ? (size_t)frame_nbytes : sizeof start;
-    lmc_status status =
-        os_input_read(&file->input, st_file_frame_offset(file, frame.index), start, nbytes, diag);
+    const uint64_t offset = st_file_frame_offset(file, frame.index);
+    const size_t nbytes = frame_nbytes < wanted ? (size_t)frame_nbytes : wanted;
+    lmc_status status = os_input_read(&file->input, offset, start, nbytes, diag);
     if (status == LMC_OK)
         status = check_head(&frame, start, nbytes, diag);
+    if (status == LMC_OK && form) {
+        status = lmc_frame_read_form(start, nbytes, form, &cause);
+        if (status != LMC_OK)
+            st_fail(diag, status, offset + cause.offset, "%s: %s", lmc_status_text(status), cause.text);
+    }
     if (status == LMC_OK)
         *mode = (lmc_st_mode)frame.info.mode;
     return st_file_blame(file, frame.index, status, diag);
 }
 
-lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
+static lmc_status read_listed_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode,
+                                   lmc_form_info *form, lmc_st_diag *diag)
 {
     st_call call;
     st_listed listed;
@@ -241,8 +253,25 @@ lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mo
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
     if (status == LMC_OK)
         status = read_mode(file, st_file_find_listed(file, index, &listed) ? listed.tensor : index, mode,
-                           call.diag);
+                           form, call.diag);
     return st_call_end(&call, status);
+}
+
+lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
+{
+    return read_listed_mode(file, index, mode, NULL, diag);
+}
+
+lmc_status lmc_st_tensor_form(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_form_info *form,
+                              lmc_st_diag *diag)
+{
+    lmc_form_info found = LMC_INIT(lmc_form_info);
+    *mode = LMC_ST_MODE_STORED;
+    if (!lmc_struct_is_known(form, sizeof *form))
+        return LMC_ERR_ARG;
+    const lmc_status status = read_listed_mode(file, index, mode, &found, diag);
+    lmc_struct_copy(form, &found, lmc_struct_size(form));
+    return status;
 }
 
 static lmc_status read_block_nbytes(const lmc_st_file *file, uint64_t index, size_t *block_nbytes,

@@ -88,6 +88,8 @@ def check(tree):
             return
         os.symlink(os.path.join(tree.build, "lib"), os.path.join(build, "lib"))
         make_series(series)
+        lmc_st = os.path.join(tree.build, "tool", "lmc-st")
+        weights = os.path.join(series, "gpt", "step-240", "weights.f32.safetensors")
         snapshots = [os.path.join(series, "gpt", f"step-{step}") for step in (150, 140)]
         for name, script, *arguments in (
                 ("study", "bench/study/study.py", build, series, "--rounds", "1"),
@@ -95,11 +97,15 @@ def check(tree):
                  "--zstd-level", "1"),
                 ("checkpoint", "bench/checkpoint.py", build, *snapshots, "--mib", "8", "--rounds", "1", "--gb", "100",
                  "--busy"),
+                ("narrow", "bench/study/narrow.py", lmc_st, weights, "--old", lmc_st, "--zstd-level", "1", "--only",
+                 "in F32"),
                 ("scale", "bench/scale.py", tree.build, "--mib", "16", "--rounds", "1")):
             measured = measured_by(tree, os.path.join(folder, name + ".json"), script, *arguments)
             if isinstance(measured, str):
                 yield measured
             elif name == "store" and not 0 < measured["run"] < measured["alone"] < 1:
+                yield f"{script}: {measured}"
+            elif name == "narrow" and not all(0 < row["default_ratio"] < 0.9 for row in measured["rows"]):
                 yield f"{script}: {measured}"
         if mpi:
             yield from check_hdf5(tree, os.path.join(folder, "h5_parallel.json"))

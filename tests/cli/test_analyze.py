@@ -16,7 +16,7 @@ from support import (BITS, HOSTILE, archive_of, check, check_no_controls, check_
 SIGN_BITS = {"F8_E8M0": 0}
 EXPONENT_BITS = {"F8_E5M2": 5, "F8_E4M3": 4, "F8_E8M0": 8, "F16": 5, "BF16": 8, "F32": 8, "C64": 8, "F64": 11}
 KEYS = ["name", "dtype", "shape", "nbytes", "planes", "sign", "exponent", "mantissa", "symbols", "changed",
-        "changed_bits", "ulp", "predicted_ratio", "ratio", "mode"]
+        "changed_bits", "ulp", "predicted_ratio", "ratio", "mode", "form", "rans"]
 DTYPES = ["U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F4", "I16", "F16", "BF16", "I32", "F32", "C64", "I64", "F64"]
 
 
@@ -111,7 +111,7 @@ def test_numbers(tool, directory, dtype):
             check(all(map(near, parts, parts_entropy(dtype, values))), "parts %s" % parts)
         else:
             check(parts == [None, None, None], "parts %s" % parts)
-        check({key: found[number]["all"][0][key] for key in KEYS[3:-1]} == {key: tensor[key] for key in KEYS[3:-1]},
+        check({key: found[number]["all"][0][key] for key in KEYS[3:-3]} == {key: tensor[key] for key in KEYS[3:-3]},
               "the sum over one tensor")
     first, second = tensors_of(found)["t"], tensors_of(found, 1)["t"]
     check(first["changed"] is first["changed_bits"] is first["ulp"] is None, "changes of the first file")
@@ -199,7 +199,8 @@ def test_sums(tool, directory):
     for entry in found["all"]:
         own = [tensor for tensor in found["tensors"] if tensor["dtype"] == entry["dtype"]]
         nbytes = sum(tensor["nbytes"] for tensor in own)
-        check(entry["name"] is entry["shape"] is entry["mode"] is None and list(entry) == KEYS, "keys")
+        check(list(entry) == KEYS, "keys")
+        check({entry[key] for key in ("name", "shape", "mode", "form", "rans")} == {None}, "no keys of one tensor")
         check(entry["nbytes"] == nbytes, "bytes")
         stored = sum(tensor["stored_nbytes"] for tensor in listed(tool, archive) if tensor["dtype"] == entry["dtype"])
         check(near(entry["ratio"], stored / nbytes), "ratio")
@@ -232,7 +233,9 @@ def test_other_files(tool, directory):
     tool.run("analyze", odd).expect(1, "odd")
     check([tensor["nbytes"] for tensor in analyze(tool, "--raw", odd)[0]["tensors"]] == [len(values)], "--raw")
     empty = in_directory(directory, model([]), "empty")
-    check(analyze(tool, empty, path)[0] == {"file": empty, "tensors": [], "all": []}, "an empty file")
+    none = {"tensors": 0, "nbytes": 0, "stored_nbytes": 0}
+    check(analyze(tool, empty, path)[0]
+          == {"file": empty, "tensors": [], "all": [], "forms": {}, "rans": none}, "an empty file")
     check(tool.run("analyze", empty).expect(0).stdout.count("\n") == 2, "the table of an empty file")
 
 

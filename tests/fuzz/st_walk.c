@@ -125,6 +125,12 @@ static void read_tensor(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, c
     const lmc_status mode_status = lmc_st_tensor_mode(file, index, &mode, &diag);
     fuzz_claim_diag(&diag, mode_status);
     FUZZ_CLAIM(mode_status != LMC_OK || lmc_st_mode_name(mode) != NULL);
+    lmc_st_mode again;
+    lmc_form_info form = LMC_INIT(lmc_form_info);
+    const lmc_status form_status = lmc_st_tensor_form(file, index, &again, &form, &diag);
+    fuzz_claim_diag(&diag, form_status);
+    FUZZ_CLAIM(form_status != LMC_OK || (mode_status == LMC_OK && again == mode));
+    FUZZ_CLAIM((form.form == LMC_FORM_PLAIN) == (form.text[0] == '\0'));
     FUZZ_CLAIM(lmc_st_is_archive(file) || mode == LMC_ST_MODE_PLAIN);
     FUZZ_CLAIM(mode_status != LMC_OK || mode != LMC_ST_MODE_ALIAS || tensor->stored_nbytes == 0);
     walk->sensible_nbytes += mode_status == LMC_OK && tensor->view_of == index ? tensor->storage_nbytes : 0;

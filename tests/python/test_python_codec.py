@@ -94,6 +94,17 @@ def test_content_that_another_thread_encodes_comes_back(monkeypatch):
         lmcodec.decode(damaged(lmcodec.encode(CONTENT, "F32")))
 
 
+def test_the_form_of_a_frame():
+    halves = (numpy.random.default_rng(2).integers(-1000, 1000, 20000) * 2.0**-24).astype("f4")  # denormals of F16
+    frame = lmcodec.encode(halves)
+    assert lmcodec.info(frame).form == "F16 in F32" and not lmcodec.info(frame).has_rans
+    assert lmcodec.info(frame[:32]) == lmcodec.info(frame)._replace(form=None)  # all that the head tells
+    assert lmcodec.info(lmcodec.encode(CONTENT, "F32")).form is None
+    frame[32] = 99  # a form of the future
+    with pytest.raises(lmcodec.UnsupportedError):
+        lmcodec.info(frame)
+
+
 def test_decoding_into_a_buffer():
     out = numpy.zeros(50000, "f4")
     frame = lmcodec.encode(CONTENT, "F32")

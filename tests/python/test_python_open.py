@@ -31,6 +31,28 @@ def test_what_a_file_tells(archive):
         assert file.header.startswith(b'{"__metadata__"')
 
 
+def test_how_tensors_are_stored(archive, directory):
+    with lmcodec.File(archive) as file:
+        assert [file.coding(name).mode for name in ("matrix", "scalar")] == ["coded", "short"]
+        assert file.coding("matrix").form is None
+        with pytest.raises(lmcodec.TensorNotFound):
+            file.coding("other")
+    path = os.path.join(directory, "narrow.lmc")
+    random = numpy.random.default_rng(7)
+    halves = (random.integers(-1000, 1000, 20000) * 2.0**-24).astype("f4")  # denormals of F16
+    symbols = numpy.minimum(random.exponential(2.5, 60000), 100).astype("i1")
+    lmcodec.numpy.save_file({"halves": halves, "again": halves, "symbols": symbols}, path, level="max")
+    with lmcodec.File(path) as file:
+        assert {name: file.coding(name)[:2] for name in file.tensors} == {
+            "again": ("coded", "F16 in F32"), "halves": ("alias", None), "symbols": ("coded", None)}
+        assert file.coding("symbols").has_rans and not file.coding("halves").has_rans
+    lmcodec.restore(path, path + ".plain")
+    with lmcodec.File(path + ".plain") as file:
+        assert file.coding("halves") == ("plain", None, False)
+    with pytest.raises(lmcodec.ClosedError):
+        file.coding("halves")
+
+
 def test_the_index_of_a_tensor_is_that_of_the_library(directory):
     import ctypes
     from lmcodec import _abi

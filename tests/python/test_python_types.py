@@ -16,7 +16,7 @@ import lmcodec
 import lmcodec.dcp
 import lmcodec.remote
 import lmcodec.torch
-from lmcodec import File, Result, Run, RunInfo, Step, TensorInfo, safe_open
+from lmcodec import File, Result, Run, RunInfo, Step, TensorCoding, TensorInfo, safe_open
 from lmcodec.numpy import load_file, save_file
 
 def progress(done: int, total: int) -> None:
@@ -37,6 +37,9 @@ def main(path: Path) -> int:
         tensor: TensorInfo = opened.tensors["a"]
         frame: bytearray = lmcodec.encode(opened.read("a"), tensor.dtype)
         base_name: str | None = opened.base_name
+        coding: TensorCoding = opened.coding("a")
+        form: str | None = coding.form or lmcodec.info(frame).form
+        print(coding.mode, coding.has_rans, form)
     with lmcodec.remote.open("s3://a/b", "np", storage_options={"anon": True}, base_dirs=["s3://c", path]) as remote:
         names += remote.keys()
     with lmcodec.remote.File("s3://a/b", requests=2, timeout=1) as bare, safe_open(bare, "np") as from_file:

@@ -26,6 +26,7 @@ typedef struct cli_analysis {
     double predicted_nbytes;
     uint64_t stored_nbytes;
     lmc_st_mode mode; /* of one tensor */
+    lmc_form_info form;
 } cli_analysis;
 
 void cli_analysis_add(cli_analysis *sum, const cli_analysis *one);

@@ -7,6 +7,7 @@
 #include "tool/commands/analyze_counts.h"
 
 #include "lmc_experimental.h"
+#include "tool/commands/form_sums.h"
 #include "tool/inputs.h"
 
 #include <stdio.h>
@@ -17,7 +18,8 @@ static const char about[] =
     "Entropies are in bits per value: of byte planes, of sign, exponent, mantissa,\n"
     "and of the symbols that LMC codes. \"predicted\" is stored / original by these;\n"
     "\"ratio\" is that of the archive, or of a plain file what \"convert\" would make of\n"
-    "it, with the file before as base. Nothing is written.\n";
+    "it, with the file before as base. Behind \"mode\" stands the form of narrow\n"
+    "contents in wide elements, if any. Nothing is written.\n";
 
 /* ---- one tensor: reading, counting, encoding ---- */
 
@@ -158,13 +160,17 @@ static lmc_status analyze_tensor(analyzer *analyzer, const lmc_st_file *file, ui
     lmc_params_init(&params);
     params.dtype = tensor.dtype;
     params.row_nbytes = lmc_st_row_nbytes(file, index);
-    lmc_status status = lmc_st_tensor_mode(file, index, &analysis->mode, diag);
+    lmc_form_info form = LMC_INIT(lmc_form_info);
+    lmc_st_mode mode = LMC_ST_MODE_PLAIN;
+    lmc_status status = lmc_st_tensor_form(file, index, &mode, &form, diag);
     if (status == LMC_OK)
         status = lmc_st_reader_create(file, index, &input.reader, diag);
     if (status == LMC_OK && previous)
         status = lmc_st_reader_create(previous, previous_index, &input.previous, diag);
     if (status == LMC_OK)
         status = make_plans(analyzer, &input, &params, !lmc_st_is_archive(file), &cut, &coding);
+    if (status == LMC_OK && coding.plan)
+        status = lmc_plan_form(coding.plan, &form);
     const size_t piece_nbytes = coding.plan ? coding.info.block_nbytes : PIECE_NBYTES;
     if (status == LMC_OK)
         status = reserve(analyzer, piece_nbytes, coding.block_bound + 1);
@@ -173,9 +179,11 @@ static lmc_status analyze_tensor(analyzer *analyzer, const lmc_st_file *file, ui
         status = pass_over(analyzer, &input, &coding, piece_nbytes, &stored_nbytes);
     }
     if (status == LMC_OK) {
-        const lmc_st_mode mode = coding.plan ? (lmc_st_mode)coding.info.mode : analysis->mode;
+        if (coding.plan)
+            mode = (lmc_st_mode)coding.info.mode;
         cli_counts_finish(analyzer->counts, mode == LMC_ST_MODE_DELTA && previous, analysis);
         analysis->mode = mode;
+        analysis->form = form;
         analysis->nbytes = tensor.nbytes;
         if (analysis->predicted_nbytes > (double)tensor.nbytes)
             analysis->predicted_nbytes = (double)tensor.nbytes; /* it would be stored */
@@ -207,6 +215,7 @@ typedef struct session {
     int is_json;
     cli_analysis sums[DTYPE_COUNT];
     uint64_t tensor_counts[DTYPE_COUNT];
+    cli_form_sums forms;
 } session;
 
 static double per_value(const cli_analysis *analysis, double nbits)
@@ -259,6 +268,10 @@ static void print_json_analysis(const cli_analysis *analysis, const char *mode)
                  share((double)analysis->stored_nbytes, (double)analysis->nbytes));
     printf(",\"mode\":");
     cli_json_text(mode);
+    if (mode)
+        cli_form_print_json(&analysis->form);
+    else
+        printf(",\"form\":null,\"rans\":null");
     printf("}");
 }
 
@@ -309,7 +322,9 @@ static void print_row(const char *name, const char *dtype, const cli_analysis *a
     printf(" ");
     print_bits(9, analysis->nbytes > 0, share(analysis->predicted_nbytes, (double)analysis->nbytes));
     print_bits(7, analysis->nbytes > 0, share((double)analysis->stored_nbytes, (double)analysis->nbytes));
-    printf("  %s\n", mode);
+    printf("  %s", mode);
+    cli_form_show(&analysis->form);
+    printf("\n");
 }
 
 /* ---- */
@@ -335,6 +350,7 @@ static int analyze_tensors(session *session, const lmc_st_file *file, const lmc_
             return cli_report(&diag);
         cli_analysis_add(&session->sums[tensor.dtype], &analysis);
         session->tensor_counts[tensor.dtype]++;
+        cli_form_sums_add(&session->forms, &analysis.form, analysis.nbytes, analysis.stored_nbytes);
         if (session->is_json) {
             printf(i == 0 ? "" : ",\n    ");
             printf("{\"name\":");
@@ -362,6 +378,7 @@ static int analyze_file(session *session, int number, const lmc_st_file *file, c
         session->sums[i] = (cli_analysis){.nbytes = 0};
         session->tensor_counts[i] = 0;
     }
+    session->forms = (cli_form_sums){.form_count = 0};
     if (session->is_json) {
         printf("%s{\"file\":", number == 0 ? "[" : ",\n ");
         cli_json_text(path);
@@ -390,7 +407,13 @@ static int analyze_file(session *session, int number, const lmc_st_file *file, c
             print_row(name, dtype, &session->sums[i], "");
         }
     }
-    printf("%s", session->is_json ? "]}" : "");
+    if (session->is_json) {
+        printf("],\n  ");
+        cli_form_sums_print_json(&session->forms);
+        printf("}");
+    } else {
+        cli_form_sums_show(&session->forms);
+    }
     for (unsigned i = 0; i < DTYPE_COUNT && !session->is_json; i++) { /* how far values have moved */
         const cli_analysis *const sum = &session->sums[i];
         unsigned column = 0;

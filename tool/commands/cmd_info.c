@@ -2,14 +2,15 @@
  * cmd_info.c - lmc-st info: a file as a whole. It says what is in the file, not how its encoder was set.
  */
 #include "lmc_st_experimental.h"
+#include "tool/commands/form_sums.h"
 #include "tool/inputs.h"
 
 #include <stdio.h>
 
 static const char about[] =
-    "Describes an archive or a plain file as a whole: format, sizes, dtypes, and the\n"
-    "metadata of a safetensors file, cut where they are long; --json gives all of\n"
-    "them.\n";
+    "Describes an archive or a plain file as a whole: format, sizes, dtypes, forms of\n"
+    "narrow contents, tensors with rANS codes, and the metadata of a safetensors\n"
+    "file, cut where they are long; --json gives all of them.\n";
 
 #define KEY_SHOWN_NBYTES 40
 #define VALUE_SHOWN_NBYTES 120
@@ -27,6 +28,7 @@ typedef struct facts {
     uint64_t nbytes, stored_nbytes;
     uint64_t parameters;
     sum by_dtype[LMC_DTYPE_COUNT];
+    cli_form_sums forms;
 } facts;
 
 /* The base, then its own base, and so on: lines, or for JSON an object in the other. */
@@ -96,7 +98,9 @@ static void print_json_facts(const facts *facts)
             separator = ",";
         }
     }
-    printf("},\"metadata\":{");
+    printf("},");
+    cli_form_sums_print_json(&facts->forms);
+    printf(",\"metadata\":{");
     for (size_t i = 0; i < lmc_st_metadata_count(facts->file) && cli_output_works(); i++) {
         const char *key = NULL;
         const char *value = NULL;
@@ -143,6 +147,7 @@ static void show_facts(const facts *facts)
                (unsigned long long)sum->count, (unsigned long long)sum->nbytes,
                (unsigned long long)sum->stored_nbytes, ratio);
     }
+    cli_form_sums_show(&facts->forms);
     const size_t count = lmc_st_metadata_count(facts->file);
     printf("metadata:      %zu entr%s\n", count, count == 1 ? "y" : "ies");
     for (size_t i = 0; i < count && i < METADATA_SHOWN_MAX; i++) {
@@ -176,6 +181,8 @@ static int run_info(const cli_args *args)
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
         const lmc_st_tensor tensor = cli_tensor(file, i);
         const unsigned nbits = lmc_dtype_nbits(tensor.dtype);
+        lmc_form_info form = LMC_INIT(lmc_form_info);
+        lmc_st_mode mode;
         sum *const sum = &facts.by_dtype[tensor.dtype];
         sum->count++;
         if (tensor.view_of != i) /* stored once, and counted once */
@@ -184,6 +191,9 @@ static int run_info(const cli_args *args)
         sum->stored_nbytes += tensor.stored_nbytes;
         /* in two steps, since a size in bits may not fit; groups of 8 elements are whole bytes */
         facts.parameters += tensor.storage_nbytes / nbits * 8 + tensor.storage_nbytes % nbits * 8 / nbits;
+        /* a frame that cannot be read says nothing: "verify" tells of that */
+        if (facts.is_archive && lmc_st_tensor_form(file, i, &mode, &form, NULL) == LMC_OK)
+            cli_form_sums_add(&facts.forms, &form, tensor.storage_nbytes, tensor.stored_nbytes);
     }
     if ((args->seen & CLI_OPT_JSON) != 0)
         print_json_facts(&facts);

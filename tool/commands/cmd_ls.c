@@ -2,6 +2,7 @@
  * cmd_ls.c - lmc-st ls: the tensors of an archive or a plain file, for people and for programs.
  */
 #include "lmc_st_experimental.h"
+#include "tool/commands/form_sums.h"
 #include "tool/inputs.h"
 
 #include <stdio.h>
@@ -17,6 +18,9 @@ static const char about[] = "Lists the tensors of an archive or a plain file in 
                             "  short   uncompressed: at most 255 bytes\n"
                             "  alias   equal to an earlier tensor, stored once\n"
                             "  plain   in a file that is not an archive\n"
+                            "\n"
+                            "Behind it stand the form of narrow contents in wide elements, such as\n"
+                            "\"F16 in F32\", and \"rANS\" for codes of that kind.\n"
                             "\n"
                             "Several tensors may share one storage, which is stored once: \"view of NAME\"\n"
                             "marks all but the first.\n";
@@ -34,7 +38,8 @@ static void print_json_numbers(const char *key, const uint64_t *numbers, size_t 
     printf("]");
 }
 
-static void print_json_tensor(const lmc_st_file *file, const lmc_st_tensor *tensor, const char *mode)
+static void print_json_tensor(const lmc_st_file *file, const lmc_st_tensor *tensor, const char *mode,
+                              const lmc_form_info *form)
 {
     printf("{\"name\":");
     cli_json_string(tensor->name, tensor->name_nbytes);
@@ -44,6 +49,7 @@ static void print_json_tensor(const lmc_st_file *file, const lmc_st_tensor *tens
            (unsigned long long)tensor->stored_nbytes);
     cli_json_ratio(tensor->stored_nbytes, tensor->nbytes);
     printf(",\"mode\":\"%s\"", mode);
+    cli_form_print_json(form);
     if (tensor->is_view) { /* where it stands in its storage */
         const lmc_st_tensor first = cli_tensor(file, tensor->view_of);
         printf(",\"view_of\":");
@@ -74,7 +80,8 @@ static int show_name(const lmc_st_tensor *tensor, char *shown, size_t capacity)
     return columns;
 }
 
-static void print_row(const lmc_st_file *file, const lmc_st_tensor *tensor, const char *mode, int name_width)
+static void print_row(const lmc_st_file *file, const lmc_st_tensor *tensor, const char *mode,
+                      const lmc_form_info *form, int name_width)
 {
     char name[NAME_SHOWN_MAX + 1];
     char shape[32];
@@ -85,6 +92,7 @@ static void print_row(const lmc_st_file *file, const lmc_st_tensor *tensor, cons
         snprintf(ratio, sizeof ratio, "%.4f", (double)tensor->stored_nbytes / (double)tensor->nbytes);
     printf("%s%*s  %-11s  %-18s  %12llu  %12llu  %8s  %s", name, name_width - columns, "", tensor->dtype_name,
            shape, (unsigned long long)tensor->nbytes, (unsigned long long)tensor->stored_nbytes, ratio, mode);
+    cli_form_show(form);
     if (tensor->is_view) {
         char shown[NAME_SHOWN_MAX + 1];
         const lmc_st_tensor first = cli_tensor(file, tensor->view_of);
@@ -126,16 +134,17 @@ static int run_ls(const cli_args *args)
     }
     for (uint64_t i = 0; i < count && cli_output_works() && exit_status == CLI_OK; i++) {
         lmc_st_mode mode;
+        lmc_form_info form = LMC_INIT(lmc_form_info);
         const lmc_st_tensor tensor = cli_tensor(file, i);
-        if (lmc_st_tensor_mode(file, i, &mode, &diag) != LMC_OK) {
+        if (lmc_st_tensor_form(file, i, &mode, &form, &diag) != LMC_OK) {
             exit_status = cli_report(&diag);
         } else if (!cli_has_shape(&tensor)) {
             exit_status = cli_fail_nomem();
         } else if (is_json) {
             printf(i == 0 ? "[" : ",\n ");
-            print_json_tensor(file, &tensor, lmc_st_mode_name(mode));
+            print_json_tensor(file, &tensor, lmc_st_mode_name(mode), &form);
         } else {
-            print_row(file, &tensor, lmc_st_mode_name(mode), name_width);
+            print_row(file, &tensor, lmc_st_mode_name(mode), &form, name_width);
         }
     }
     if (exit_status == CLI_OK && is_json) {

@@ -47,6 +47,18 @@ class TensorInfo(NamedTuple):
     note: str | None = None
 
 
+class TensorCoding(NamedTuple):
+    """How a tensor stands in its file. Nothing of it is verified before the tensor is read.
+
+    mode: "coded", "delta", "stored", "short", "alias" (equal to an earlier tensor), or "plain" (in no archive).
+    form: of narrow contents in wide elements, such as "F16 in F32"; else None. has_rans: symbols have a rANS code.
+    """
+
+    mode: str
+    form: str | None
+    has_rans: bool
+
+
 class _Listing(NamedTuple):
     """What the header says."""
 
@@ -138,6 +150,12 @@ class Handle:
         mode, diag = ctypes.c_int(), _abi.StDiag()
         check(_abi.st_tensor_mode(self.pointer, number, ctypes.byref(mode), ctypes.byref(diag)), diag)
         return mode.value
+
+    def coding(self, number: int) -> TensorCoding:
+        mode, form, diag = ctypes.c_int(), _abi.FormInfo(), _abi.StDiag()
+        check(_abi.st_tensor_form(self.pointer, number, ctypes.byref(mode), ctypes.byref(form), ctypes.byref(diag)),
+              diag)
+        return TensorCoding(_abi.st_mode_name(mode.value).decode(), form.text.decode() or None, bool(form.has_rans))
 
     def base_of(self, number: int) -> tuple[int, int] | None:
         """Which file has what a tensor was coded against, and its number there; None if it stands alone."""
@@ -271,6 +289,10 @@ class File:
             return tensors[name]
         except (KeyError, TypeError):
             raise TensorNotFound("File does not contain tensor %s" % (name,)) from None
+
+    def coding(self, name: str) -> TensorCoding:
+        """How a tensor is stored. Reads the start of its frame. Raises TensorNotFound, DataError, UnsupportedError."""
+        return self._open().coding(self.find(name).number)
 
     def read(self, name: str, *, threads: int | None = None) -> bytearray:
         """The content of a tensor: little-endian, in C order, verified. Raises as read_into() does."""

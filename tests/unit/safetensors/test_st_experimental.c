@@ -63,6 +63,36 @@ LMC_TEST(test_reader)
     check_reader("archive");
 }
 
+/* F32 values that are denormals of F16. */
+LMC_TEST(test_forms)
+{
+    const uint64_t shape[] = {CONTENT_NBYTES / 4};
+    lmc_st_writer *writer = NULL;
+    for (size_t i = 0; i < CONTENT_NBYTES; i += 4) {
+        const float value = 0x1p-24f * (float)((content[i] << 8 | content[i + 2]) % 1000);
+        memcpy(got + i, &value, sizeof value);
+    }
+    CU_ASSERT_EQUAL_FATAL(lmc_st_writer_create(NULL, &writer), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_writer_add(writer, "w", 1, LMC_DTYPE_F32, shape, 1, got), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("wide"), NULL, NULL, NULL), LMC_OK);
+    lmc_st_writer_free(writer);
+    static const char *const names[] = {"plain", "archive", "wide"};
+    static const lmc_st_mode modes[] = {LMC_ST_MODE_PLAIN, LMC_ST_MODE_CODED, LMC_ST_MODE_CODED};
+    for (size_t i = 0; i < 3; i++) {
+        lmc_st_file *const file = open_file(names[i]);
+        lmc_form_info form = LMC_INIT(lmc_form_info);
+        lmc_st_mode mode = LMC_ST_MODE_ALIAS;
+        CU_ASSERT_EQUAL(lmc_st_tensor_form(file, 0, &mode, &form, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(mode, modes[i]);
+        CU_ASSERT_EQUAL(form.form, i == 2 ? LMC_FORM_F16_IN_F32 : LMC_FORM_PLAIN);
+        CU_ASSERT_STRING_EQUAL(form.text, i == 2 ? "F16 in F32" : "");
+        CU_ASSERT_EQUAL(lmc_st_tensor_form(file, 1, &mode, &form, &diag), LMC_ERR_ARG);
+        form.struct_size++;
+        CU_ASSERT_EQUAL(lmc_st_tensor_form(file, 0, &mode, &form, NULL), LMC_ERR_ARG);
+        lmc_st_close(file);
+    }
+}
+
 LMC_TEST(test_content_hash)
 {
     lmc_st_file *const plain = open_file("plain");
@@ -138,6 +168,7 @@ LMC_TEST(test_cat)
     unlink(lmc_test_path("out"));
     unlink(lmc_test_path("plain"));
     unlink(lmc_test_path("archive"));
+    unlink(lmc_test_path("wide"));
 }
 
 LMC_TEST_DIR_MAIN("st_experimental")
