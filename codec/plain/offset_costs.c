@@ -18,9 +18,9 @@
 #define COLUMNS_AT_ONCE 32
 
 /* Costs are set by about so many values. */
-#define COUNTED_VALUES 65536
+#define COUNTED_VALUES 32768
 
-#define ROUNDS 2
+#define ROUNDS 1
 
 void lmc_offset_costs_place(lmc_offset_costs *costs, uint16_t mask, unsigned step_log2, unsigned level)
 {
