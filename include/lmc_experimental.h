@@ -45,6 +45,31 @@ typedef struct lmc_cut {
 /* Describes the cut, without the offsets of rows and columns. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut);
 
+/* What the elements of a tensor were found to be: wide elements with narrow contents (docs/format.md, section 4.2). */
+typedef enum lmc_form {
+    LMC_FORM_PLAIN = 0, /* nothing special */
+    LMC_FORM_F16_IN_F32 =
+        1, /* F32 elements that are F16 numbers, but for exceptions; likewise the next two */
+    LMC_FORM_BF16_IN_F32 = 2,
+    LMC_FORM_F32_IN_F64 = 3,
+    LMC_FORM_PRODUCT = 4, /* products of the scale of a group and a factor: quantised and held in a float */
+    LMC_FORM_PALETTE = 5  /* at most 256 values in a block or group */
+} lmc_form;
+
+#define LMC_FORM_TEXT_NBYTES 64
+
+typedef struct lmc_form_info {
+    size_t struct_size; /* sizeof(lmc_form_info); set by LMC_INIT() */
+    lmc_form form;
+    uint32_t group_length; /* of products and palettes: neighbouring elements of a group; else 0 */
+    char text
+        [LMC_FORM_TEXT_NBYTES]; /* in English, as "I8 times a scale per 64 values"; empty if it is PLAIN */
+} lmc_form_info;
+
+/* Describe the form that a plan has chosen, or that a frame has. Error: LMC_ERR_ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_plan_form(const lmc_plan *plan, lmc_form_info *form);
+LMC_NODISCARD LMC_API lmc_status lmc_frame_form(const lmc_frame *frame, lmc_form_info *form);
+
 #ifdef __cplusplus
 }
 #endif

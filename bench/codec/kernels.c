@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "bench/codec/bench.h"
-#include "codec/kernels/kernels.h"
+#include "codec/rans/rans_table.h"
 
 #define BLOCK 65536
 #define BLOCK_COUNT 1024
@@ -255,6 +255,35 @@ static void bench_code(const lmc_kernels *k, const code *c, const uint8_t *src, 
     }
 }
 
+/* The symbols of a block in a rANS code; `coded` has room for their words. */
+static void bench_rans(const lmc_kernels *k, const lmc_split *split, const uint8_t *src, uint8_t *coded)
+{
+    static lmc_rans rans;
+    static uint8_t decoded[BLOCK + SLACK];
+    uint32_t histogram[256] = {0};
+    lmc_rans_out out, out_start = {.words = coded + 2 * BLOCK};
+    lmc_rans_in in, in_start;
+    double seconds;
+    k->split[1](split, src, BLOCK, &(lmc_plane_set){.symbols = symbols, .low = lists[0]});
+    for (unsigned i = 0; i < BLOCK; i++)
+        histogram[symbols[i]]++;
+    lmc_rans_normalize(histogram, rans.frequency);
+    lmc_rans_set_symbols(&rans);
+    lmc_rans_set_slots(&rans);
+    for (unsigned lane = 0; lane < LMC_FMT_RANS_LANE_COUNT; lane++)
+        out_start.state[lane] = 0x10000;
+    BEST(seconds, out = out_start; for (size_t i = BLOCK; i > 0; i -= LMC_STRIP_VALUES) k->rans_encode(
+        rans.symbols, &out, symbols + i - LMC_STRIP_VALUES, LMC_STRIP_VALUES));
+    print_rate(k->name, "rANS encode", 0, 2 * BLOCK, seconds);
+    memcpy(in_start.state, out.state, sizeof out.state);
+    in_start.words = out.words;
+    BEST(seconds, in = in_start; for (size_t i = 0; i < BLOCK; i += LMC_STRIP_VALUES)
+                                     k->rans_decode(rans.slots, &in, LMC_STRIP_VALUES, decoded + i));
+    print_rate(k->name, "rANS decode", 0, 2 * BLOCK, seconds);
+    if (memcmp(symbols, decoded, BLOCK) != 0)
+        printf("%s: decoded symbols differ\n", k->name);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const names[] = {"avx512", "avx2", "avx2-nopext", "neon", "scalar"};
@@ -275,6 +304,7 @@ int main(int argc, char **argv)
         if (!k || (argc > 1 && strcmp(argv[1], names[i]) != 0))
             continue;
         bench_elements(k, src, dst);
+        bench_rans(k, &standard.split, src, coded);
         bench_code(k, &fast, src, coded, dst);
         bench_code(k, &standard, src, coded, dst);
     }

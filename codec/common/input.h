@@ -14,6 +14,7 @@ typedef struct lmc_content {
     unsigned element_nbytes;
     uint64_t nbytes;
     uint64_t value_count;  /* whole elements */
+    unsigned block_log2;   /* values of a block; 0: the plan chooses */
     uint32_t column_count; /* elements of a row; 0: no matrix of LMC_ROW_COUNT_MIN rows, or unknown */
     lmc_base_form base_form;
     lmc_read_fn read, read_base; /* read_base is NULL without a base */

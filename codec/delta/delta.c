@@ -51,7 +51,7 @@ static int write_values(const lmc_delta_job *job, const uint8_t *src, const uint
             return 0;
         uint8_t *const mode = writer->next++;
         const size_t nbytes =
-            lmc_plane_encode(&(lmc_plane_coder){job->kernels, NULL, scratch}, scratch->plane[j], n,
+            lmc_plane_encode(&(lmc_plane_coder){.kernels = job->kernels, .scratch = scratch}, scratch->plane[j], n,
                              writer->next, lmc_writer_left(writer), mode);
         if (nbytes == 0)
             return 0;
@@ -161,7 +161,7 @@ static lmc_status decode_values(const lmc_delta_job *job, lmc_source *source, co
     const uint8_t *planes[LMC_FMT_PLANE_COUNT_MAX];
     LMC_TRY(lmc_exceptions_read(job, &source->reader, n, &exceptions, diag));
     for (unsigned j = 0; j < job->delta->low_nbytes; j++) {
-        const lmc_plane_coder coder = {job->kernels, NULL, job->scratch};
+        const lmc_plane_coder coder = {.kernels = job->kernels, .scratch = job->scratch};
         const unsigned mode = (unsigned)lmc_read_n(&source->reader, 1);
         if (source->reader.failed)
             return lmc_corrupt(diag, 0, "block: a low plane has no mode");

@@ -7,6 +7,7 @@
 
 #include "codec/bitset/buckets.h"
 #include "codec/delta/delta_sample.h"
+#include "codec/narrow/narrow_plan.h"
 #include "codec/plain/plain_plan.h"
 #include "codec/prefix/scratch.h"
 #include "lmc.h"
@@ -15,9 +16,11 @@
  * plan, which is decided after that. */
 typedef struct lmc_ctx_plan_work {
     lmc_plan_work plain;
+    lmc_narrow_work narrow;
     lmc_delta_sample delta_sample;
 } lmc_ctx_plan_work;
 _Static_assert(LMC_SAMPLE_BUFFER_NBYTES >= LMC_PAIRS_BUFFER_NBYTES, "pairs are read to the same buffer");
+_Static_assert(LMC_SAMPLE_VALUES >= LMC_NARROW_SAMPLE_VALUES, "wide elements are read to the same buffer");
 
 struct lmc_ctx {
     lmc_allocator allocator;

@@ -86,7 +86,7 @@ static lmc_status reserve_for_job(const decode_job *job, lmc_ctx *ctx)
     const lmc_info *const info = &job->frame->info;
     const size_t nbytes = lmc_largest_block_nbytes(info);
     const uint64_t end = job->first_byte + job->nbytes;
-    LMC_TRY(lmc_frame_reserve(ctx, info, nbytes));
+    LMC_TRY(lmc_frame_reserve(ctx, job->frame, nbytes));
     const int has_parts = lmc_is_coded(info)
                               ? job->first_byte % info->block_nbytes != 0 ||
                                     (end % info->block_nbytes != 0 && end != info->content_nbytes)

@@ -8,7 +8,7 @@
 #include "codec/common/input.h"
 #include "codec/frame/ctx.h"
 #include "codec/frame/head_tail.h"
-#include "codec/plain/block.h"
+#include "codec/narrow/narrow_block.h"
 
 struct lmc_frame {
     lmc_allocator allocator;
@@ -18,8 +18,10 @@ struct lmc_frame {
     uint64_t *offsets;        /* with an index: of each block, and of the tail */
     lmc_block_entry *entries; /* the index, if there is one */
     lmc_delta delta;
-    lmc_coding coding;
+    lmc_coding coding;  /* of the narrow elements if there are any */
+    lmc_narrow narrow;  /* how elements are made from them */
     uint16_t *columns;  /* of the coding's offsets, or NULL */
+    lmc_rans *rans;     /* of the coding, or NULL */
     lmc_table tables[]; /* of a coded frame: one for each plane */
 };
 
@@ -43,7 +45,7 @@ uint64_t lmc_frame_block_offset(const lmc_frame *frame, uint64_t i);
 size_t lmc_frame_block_stored_nbytes(const lmc_frame *frame, uint64_t i);
 
 /* Makes ctx hold the memory for decoding blocks of up to content_nbytes. Error: NOMEM. */
-LMC_NODISCARD lmc_status lmc_frame_reserve(lmc_ctx *ctx, const lmc_info *info, size_t content_nbytes);
+LMC_NODISCARD lmc_status lmc_frame_reserve(lmc_ctx *ctx, const lmc_frame *frame, size_t content_nbytes);
 
 /* Decodes block i to its content's size and hashes it. Of *block it fills in what the index says. In a frame with an
  * index first the base, then the block is verified. Errors: CORRUPT, UNSUPPORTED, CHECKSUM, BASE. NOMEM stands in

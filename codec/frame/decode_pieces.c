@@ -24,14 +24,16 @@ lmc_status lmc_frame_check_sizes(const lmc_info *info, size_t head_nbytes, size_
 static lmc_status read_coding(lmc_ctx *ctx, lmc_frame *frame, const uint8_t *head)
 {
     const uint8_t *const section = head + LMC_FMT_HEAD_NBYTES;
-    lmc_coding *const coding = &frame->coding;
-    lmc_offsets *const offsets = &coding->offsets;
-    const int is_claimed = (lmc_head_features(&frame->info, head) & LMC_FMT_FEATURE_OFFSETS) != 0;
+    lmc_offsets *const offsets = &frame->coding.offsets;
     lmc_status status = LMC_OK;
-    if (lmc_section_has_offsets(section) != is_claimed)
-        return lmc_corrupt(&ctx->diag, 0, "plan: its offsets are not what the head says");
-    LMC_TRY(lmc_coding_read(section, lmc_section_nbytes(&frame->info), frame->info.element_nbytes,
-                            frame->tables, coding, &ctx->diag));
+    const uint32_t features = lmc_head_features(&frame->info, head);
+    if (features & LMC_FMT_FEATURE_RANS) {
+        frame->rans = lmc_ctx_allocate(ctx, sizeof *frame->rans);
+        if (!frame->rans)
+            return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a rANS code");
+    }
+    LMC_TRY(lmc_section_read(section, lmc_section_nbytes(&frame->info), features, frame->info.element_nbytes,
+                             &frame->narrow, frame->tables, frame->rans, &frame->coding, &ctx->diag));
     if (!offsets->packed)
         return LMC_OK;
     frame->columns =
@@ -119,12 +121,18 @@ void lmc_frame_free(lmc_frame *frame)
     lmc_release(&allocator, frame->entries);
     lmc_release(&allocator, frame->offsets);
     lmc_release(&allocator, frame->columns);
+    lmc_release(&allocator, frame->rans);
     lmc_release(&allocator, frame);
 }
 
 lmc_status lmc_frame_info(const lmc_frame *frame, lmc_info *info)
 {
     return lmc_info_give(info, &frame->info);
+}
+
+lmc_status lmc_frame_form(const lmc_frame *frame, lmc_form_info *form)
+{
+    return lmc_narrow_give_form(&frame->narrow, form);
 }
 
 uint64_t lmc_frame_content_hash(const lmc_frame *frame)
@@ -178,15 +186,17 @@ lmc_status lmc_frame_check_stored(const lmc_info *info, uint64_t content_nbytes,
                           diag);
 }
 
-lmc_status lmc_frame_reserve(lmc_ctx *ctx, const lmc_info *info, size_t content_nbytes)
+lmc_status lmc_frame_reserve(lmc_ctx *ctx, const lmc_frame *frame, size_t content_nbytes)
 {
-    const int has_deltas = info->mode == LMC_FRAME_DELTA;
+    const lmc_info *const info = &frame->info;
+    const int has_deltas = info->mode == LMC_FRAME_DELTA, has_narrow = frame->narrow.is_used;
     const size_t value_count = (size_t)lmc_div_ceil(content_nbytes, info->element_nbytes);
     if (!lmc_is_coded(info))
         return LMC_OK;
     if (has_deltas && info->base_form != LMC_BASE_PLAIN)
         LMC_TRY(lmc_ctx_reserve_base_values(ctx, content_nbytes));
-    return lmc_ctx_reserve_scratch(ctx, &(lmc_scratch_size){value_count, info->element_nbytes, has_deltas});
+    return lmc_ctx_reserve_scratch(
+        ctx, &(lmc_scratch_size){value_count, info->element_nbytes, has_deltas, has_narrow});
 }
 
 lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i, lmc_stored *block,
@@ -201,7 +211,7 @@ lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
         *hash = kernels->hash(dst, content_nbytes, 0);
         return LMC_OK;
     }
-    status = lmc_frame_reserve(ctx, info, content_nbytes);
+    status = lmc_frame_reserve(ctx, frame, content_nbytes);
     block->first = i << info->block_log2;
     block->base_hash = frame->entries[i].base_hash;
     if (status == LMC_OK && info->mode == LMC_FRAME_DELTA) {
@@ -218,8 +228,9 @@ lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
             status = lmc_fail(diag, LMC_ERR_BASE, 0, "block %llu was encoded against another base",
                               (unsigned long long)i);
     } else if (status == LMC_OK) {
-        const lmc_block_coder coder = {kernels, &frame->coding, &ctx->scratch};
-        status = lmc_block_decode(&coder, block, dst, content_nbytes, hash, diag);
+        const lmc_narrow_coder coder = {.plain = {kernels, &frame->coding, &ctx->scratch},
+                                        .narrow = &frame->narrow};
+        status = lmc_narrow_block_decode(&coder, block, dst, content_nbytes, hash, diag);
     }
     LMC_TRY(lmc_diag_shift(diag, status, lmc_frame_block_offset(frame, i)));
     if (*hash != frame->entries[i].content_hash)

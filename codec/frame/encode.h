@@ -12,9 +12,11 @@
 struct lmc_plan {
     lmc_allocator allocator;
     lmc_info info;
-    lmc_decision decision;
-    lmc_delta delta; /* of a delta frame */
+    lmc_decision decision;    /* of the narrow elements if there are any */
+    lmc_narrow_choice choice; /* how elements are made from them */
+    lmc_delta delta;          /* of a delta frame */
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
+    lmc_rans rans;
     lmc_offset_costs costs;
     uint8_t *head;      /* with the plan section: info.head_nbytes bytes */
     uint16_t columns[]; /* as in lmc_plan_room, then room for the head */

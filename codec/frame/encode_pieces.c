@@ -4,6 +4,7 @@
 #include "codec/common/dtype.h"
 #include "codec/delta/delta.h"
 #include "codec/delta/delta_plan.h"
+#include "codec/narrow/narrow_block.h"
 #include "codec/plain/block.h"
 #include "common/abi.h"
 #include "lmc_experimental.h"
@@ -44,6 +45,7 @@ lmc_content lmc_params_content(const lmc_params *params, uint64_t nbytes)
                          .element_nbytes = element_nbytes,
                          .nbytes = nbytes,
                          .value_count = nbytes / element_nbytes,
+                         .block_log2 = params->block_log2,
                          .column_count = is_matrix ? params->row_nbytes / element_nbytes : 0,
                          .base_form = params->base_form};
 }
@@ -64,11 +66,48 @@ void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lm
 
 /* ---- plans ---- */
 
+/* Plans narrow elements, and writes the plan section. Returns what they take, in bits an element. */
+static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan *plan, double *nbits)
+{
+    lmc_narrow_work *const work = &ctx->plan_work->narrow;
+    const lmc_content elements = lmc_narrow_content(content, &plan->choice, work);
+    uint8_t *const section = plan->head + LMC_FMT_HEAD_NBYTES;
+    lmc_writer writer = {section, section + LMC_NARROW_FIELDS_NBYTES_MAX};
+    lmc_narrow_write(&plan->choice.narrow, &writer);
+    const lmc_plan_room room = {plan->tables, &plan->rans, plan->columns, &plan->costs, writer.next};
+    LMC_TRY(lmc_decide(&elements, &ctx->plan_work->plain, &room, &plan->decision));
+    plan->decision.section_nbytes += (size_t)(writer.next - section);
+    plan->decision.is_raw = 0;
+    if (elements.element_nbytes == 1)
+        plan->decision.block_log2 = LMC_BLOCK_LOG2_DEFAULT_BYTE;
+    *nbits = plan->decision.nbits + plan->choice.side_nbits;
+    return LMC_OK;
+}
+
+/* A form of narrow elements must save this share of an element's bits. */
+#define NARROW_GAIN_MIN 0.002
+
+/* Plans without a base: narrow elements if there are any and they gain enough, else elements as they are. */
+static lmc_status plan_alone(lmc_ctx *ctx, const lmc_content *content, lmc_plan *plan)
+{
+    lmc_plan_work *const work = &ctx->plan_work->plain;
+    const lmc_plan_room room = {plan->tables, &plan->rans, plan->columns, &plan->costs,
+                                plan->head + LMC_FMT_HEAD_NBYTES};
+    double nbits = 0;
+    LMC_TRY(lmc_narrow_decide(content, &ctx->plan_work->narrow, work->buffer, &plan->choice));
+    if (plan->choice.narrow.is_used)
+        LMC_TRY(plan_narrow(ctx, content, plan, &nbits));
+    LMC_TRY(lmc_decide(content, work, &room, &plan->decision));
+    if (!plan->choice.narrow.is_used)
+        return LMC_OK;
+    plan->choice.narrow.is_used = nbits < (1 - NARROW_GAIN_MIN) * plan->decision.nbits;
+    return plan->choice.narrow.is_used ? plan_narrow(ctx, content, plan, &nbits) : LMC_OK;
+}
+
 /* Plans with the base, without it, or both ways, and keeps the better plan. */
 static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_content *content,
                               lmc_plan *plan)
 {
-    uint8_t *const section = plan->head + LMC_FMT_HEAD_NBYTES;
     lmc_delta_decision delta;
     int is_delta = 0;
     if (content->read_base) {
@@ -77,14 +116,17 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_
         is_delta = lmc_delta_is_surely_gain(&delta);
     }
     if (!is_delta) {
-        const lmc_plan_room room = {plan->tables, plan->columns, &plan->costs, section};
-        LMC_TRY(lmc_decide(content, &ctx->plan_work->plain, &room, &plan->decision));
+        LMC_TRY(plan_alone(ctx, content, plan));
         is_delta = content->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits);
     }
-    if (!is_delta)
+    if (!is_delta) {
+        if (params->block_log2 == 0 && plan->decision.block_log2 != 0)
+            plan->info.block_log2 = plan->decision.block_log2;
         return LMC_OK;
+    }
     plan->delta = delta.delta;
-    plan->decision.section_nbytes = lmc_delta_write(&delta.delta, section);
+    plan->choice.narrow.is_used = 0;
+    plan->decision.section_nbytes = lmc_delta_write(&delta.delta, plan->head + LMC_FMT_HEAD_NBYTES);
     plan->decision.coding.offsets.column_count = 0;
     plan->info.mode = LMC_FRAME_DELTA;
     plan->info.base_form = params->base_form;
@@ -116,6 +158,14 @@ static lmc_status fill_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_co
     return LMC_OK;
 }
 
+/* The features of a coded frame. */
+static uint32_t features_of(const lmc_plan *plan)
+{
+    return (plan->decision.coding.offsets.column_count > 0 ? LMC_FMT_FEATURE_OFFSETS : 0) |
+           (plan->choice.narrow.is_used ? LMC_FMT_FEATURE_NARROW : 0) |
+           (plan->decision.coding.rans ? LMC_FMT_FEATURE_RANS : 0);
+}
+
 lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, const lmc_content *content, lmc_plan **plan)
 {
     lmc_diag *const diag = &ctx->diag;
@@ -137,6 +187,7 @@ lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, const lmc_conte
     if (!made)
         return lmc_fail(diag, LMC_ERR_NOMEM, 0, "no memory for a plan");
     memset(&made->decision, 0, sizeof made->decision);
+    made->choice.narrow.is_used = 0;
     made->allocator = ctx->allocator;
     made->head = (uint8_t *)&made->columns[columns];
     const lmc_status status = fill_plan(ctx, params, content, made);
@@ -144,9 +195,7 @@ lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, const lmc_conte
         lmc_plan_free(made);
         return status;
     }
-    const int has_offsets =
-        made->info.mode == LMC_FRAME_CODED && made->decision.coding.offsets.column_count > 0;
-    lmc_head_write(&made->info, has_offsets ? LMC_FMT_FEATURE_OFFSETS : 0, made->head);
+    lmc_head_write(&made->info, made->info.mode == LMC_FRAME_CODED ? features_of(made) : 0, made->head);
     *plan = made;
     return LMC_OK;
 }
@@ -196,13 +245,18 @@ lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut)
     lmc_cut found = {.is_rotated = 0};
     if (!lmc_struct_is_known(cut, sizeof *cut))
         return LMC_ERR_ARG;
-    if (plan->info.mode == LMC_FRAME_CODED && !plan->decision.is_raw)
+    if (plan->info.mode == LMC_FRAME_CODED && !plan->decision.is_raw && !plan->choice.narrow.is_used)
         found = (lmc_cut){.is_rotated = coding->split.rotation,
                           .high_nbits = lmc_coding_high_nbits(coding),
                           .low_nbits = coding->split.low_nbits,
                           .offset = coding->split.offset};
     lmc_struct_copy(cut, &found, lmc_struct_size(cut));
     return LMC_OK;
+}
+
+lmc_status lmc_plan_form(const lmc_plan *plan, lmc_form_info *form)
+{
+    return lmc_narrow_give_form(&plan->choice.narrow, form);
 }
 
 size_t lmc_plan_block_bound(const lmc_plan *plan)
@@ -234,7 +288,8 @@ lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbyte
         return LMC_OK;
     if (has_deltas && plan->info.base_form != LMC_BASE_PLAIN)
         LMC_TRY(lmc_ctx_reserve_base_values(ctx, src_nbytes));
-    return lmc_ctx_reserve_scratch(ctx, &(lmc_scratch_size){value_count, element_nbytes, has_deltas});
+    return lmc_ctx_reserve_scratch(
+        ctx, &(lmc_scratch_size){value_count, element_nbytes, has_deltas, plan->choice.narrow.is_used});
 }
 
 lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const lmc_content_block *block,
@@ -255,8 +310,11 @@ lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const lmc_c
                                    .base_values = ctx->base_values};
         nbytes = lmc_delta_encode(&job, block, dst, &entry->content_hash, &entry->base_hash);
     } else if (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw) {
-        const lmc_block_coder coder = {kernels, &plan->decision.coding, &ctx->scratch};
-        nbytes = lmc_block_encode(&coder, block, dst, &entry->content_hash);
+        const lmc_narrow_coder coder = {{kernels, &plan->decision.coding, &ctx->scratch},
+                                        &plan->choice.narrow,
+                                        &plan->choice.order,
+                                        plan->choice.likely};
+        nbytes = lmc_narrow_block_encode(&coder, block, dst, &entry->content_hash);
     } else if (info->mode == LMC_FRAME_CODED) {
         nbytes = lmc_block_store(kernels, block->src, block->nbytes, dst, &entry->content_hash);
     } else {

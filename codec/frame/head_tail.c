@@ -86,6 +86,7 @@ static lmc_status check_fields(lmc_info *info, uint64_t features, uint64_t secti
                                uint64_t reserved, lmc_diag *diag)
 {
     const int has_offsets = (features & LMC_FMT_FEATURE_OFFSETS) != 0;
+    const uint64_t of_coded = LMC_FMT_FEATURE_OFFSETS | LMC_FMT_FEATURE_NARROW | LMC_FMT_FEATURE_RANS;
     if ((features & ~(uint64_t)LMC_FMT_FEATURES_KNOWN) != 0)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, FEATURES_OFFSET, "frame: required feature bit %u",
                         lmc_lowest_bit(features & ~(uint64_t)LMC_FMT_FEATURES_KNOWN));
@@ -109,8 +110,8 @@ static lmc_status check_fields(lmc_info *info, uint64_t features, uint64_t secti
         if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX / 2)
             return lmc_corrupt(diag, 16, "frame: a base of 2^63 bytes or more");
     }
-    if (has_offsets && info->mode != LMC_FRAME_CODED)
-        return lmc_corrupt(diag, FEATURES_OFFSET, "frame: offsets, but no elements that are coded");
+    if ((features & of_coded) != 0 && info->mode != LMC_FRAME_CODED)
+        return lmc_corrupt(diag, FEATURES_OFFSET, "frame: features of coded elements, but it has none");
     if (section_nbytes > (has_offsets ? LMC_FMT_OFFSETS_PLAN_NBYTES_MAX : LMC_FMT_PLAN_NBYTES_MAX) ||
         (section_nbytes != 0) != lmc_is_coded(info))
         return lmc_corrupt(diag, 12, "frame: a plan of %llu bytes", (unsigned long long)section_nbytes);

@@ -62,9 +62,13 @@ typedef uint32_t lmc_rans_slot;
 
 /* What a symbol means to an encoder. */
 typedef struct lmc_rans_symbol {
-    uint32_t frequency; /* 0: the symbol cannot be coded */
-    uint32_t start;
+    uint64_t
+        reciprocal; /* ceil(2^44 / frequency): x * reciprocal >> 44 is x / frequency if x < frequency << 20 */
+    uint16_t frequency; /* 0: the symbol cannot be coded */
+    uint16_t start;
 } lmc_rans_symbol;
+
+#define LMC_RANS_RECIPROCAL_LOG2 44 /* of the numerator; with it no product has more than 64 bits */
 
 /* Where rans_decode() is. Its words have LMC_RANS_SLACK readable bytes behind their end. */
 typedef struct lmc_rans_in {
@@ -252,14 +256,16 @@ typedef struct lmc_kernels {
      * n bytes. Lanes beyond n move nothing. */
     void (*layer_decode)(const lmc_layer *layer, lmc_layer_in *in, size_t n, uint8_t *symbols);
 
-    /* Decodes the next n <= LMC_STRIP_VALUES symbols of a rANS plane by LMC_FMT_RANS_TOTAL slots, aligned to 64 bytes;
+    /* Decodes the next n <= LMC_STRIP_VALUES symbols of a rANS plane by LMC_FMT_RANS_TOTAL slots;
      * symbols: n bytes, written padded. n is a multiple of 64 except in the last call. Lanes beyond n do nothing.
      * Whatever the words hold, it reads at most one of them for each symbol, and states stay at least 2^16. */
     void (*rans_decode)(const lmc_rans_slot *slots, lmc_rans_in *in, size_t n, uint8_t *symbols);
 
     /* The inverse, from the last symbol to the first, by 256 entries of `table`. Strips come from the last one to the
-     * first; n is a multiple of 64 except in the first call. Every symbol can be coded. */
-    void (*rans_encode)(const lmc_rans_symbol *table, lmc_rans_out *out, const uint8_t *symbols, size_t n);
+     * first; n is a multiple of 64 except in the first call. Returns nonzero iff some symbol cannot be coded; states
+     * and words mean nothing then. */
+    unsigned (*rans_encode)(const lmc_rans_symbol *table, lmc_rans_out *out, const uint8_t *symbols,
+                            size_t n);
 
     /* Cuts n elements at src into planes. symbols is written padded, the other planes exactly. n is a multiple of 64
      * except in the last call for a block. Returns nonzero iff some symbol is an escape; symbols of 8 bits or fewer
@@ -290,6 +296,17 @@ typedef struct lmc_kernels {
 
     /* sums[i] = a[i] + b[i] + c mod 2^16 for i < n. a and b may be NULL: 0. */
     void (*add_shifts)(const uint16_t *a, const uint16_t *b, uint16_t c, size_t n, uint16_t *sums);
+
+    /* Wide elements from n narrow ones: F32 from F16, F32 from BF16, F64 from F32 (format.md "Wide elements"). */
+    void (*widen[LMC_FMT_NARROW_F32_IN_F64 + 1])(const uint8_t *narrow, size_t n, uint8_t *dst);
+
+    /* The inverse, for elements that a narrow one stands for. Others give some narrow element. */
+    void (*narrow[LMC_FMT_NARROW_F32_IN_F64 + 1])(const uint8_t *src, size_t n, uint8_t *narrow);
+
+    /* Products of a scale and n of 256 factors, as elements of each product type. Scale and factors are within the
+     * limits of format.md. */
+    void (*multiply[LMC_FMT_PRODUCT_BF16 + 1])(const float *factors, float scale, const uint8_t *numbers,
+                                               size_t n, uint8_t *dst);
 
     /* Keeps the elements that differ from `value`, in order. kept is written up to 64 bytes beyond them. mask gets a
      * bit for each of the n elements, in whole words with spare bits 0. Returns how many are kept. */

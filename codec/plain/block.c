@@ -4,6 +4,7 @@
 #include "codec/bitset/bitset.h"
 #include "codec/plain/plane.h"
 #include "codec/prefix/symbols.h"
+#include "codec/rans/rans_plane.h"
 
 /* Everything that one call works with. */
 typedef struct block_job {
@@ -70,7 +71,7 @@ static int is_flexible(const lmc_coding *coding, const uint8_t *src, size_t n)
             zeros += src[n * i / PROBED_VALUES * coding->element_nbytes] == 0;
         flexible = zeros > PROBED_VALUES / 2;
     }
-    return flexible || !symbols;
+    return flexible || (!symbols && !coding->rans);
 }
 
 /* Appends the escapes gathered in scratch. Returns 0 when there is no room. */
@@ -91,6 +92,18 @@ static lmc_element_cut cut_part(const block_job *job, const lmc_offset_part *par
     return cut;
 }
 
+/* Symbols that the rANS code does not have become escapes. Returns nonzero iff there are any. */
+static unsigned escape_missing(const lmc_rans *rans, uint8_t *symbols, size_t n)
+{
+    unsigned any = 0;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned is_missing = rans->frequency[symbols[i]] == 0;
+        symbols[i] = is_missing ? LMC_FMT_SYMBOL_ESCAPE : symbols[i];
+        any |= is_missing;
+    }
+    return any;
+}
+
 /* Cuts n elements, of which the first is element `first` of the block, and collects the values of escapes. symbols has
  * n; the other planes are the block's. Returns the new end of escapes. */
 static uint16_t *split_values(const block_job *job, const uint8_t *src, size_t first, size_t n,
@@ -104,12 +117,40 @@ static uint16_t *split_values(const block_job *job, const uint8_t *src, size_t f
         const uint8_t *const values = src + i * element_nbytes;
         lmc_plane_set set = planes_at(job->coding, plane, symbols + i, first + i);
         set.shift = cut.shift;
-        if (job->kernels->split[lmc_element_log2(element_nbytes)](&cut.split, values, part.n, &set) &&
-            lmc_cut_has_escapes(&cut))
+        unsigned escaped =
+            job->kernels->split[lmc_element_log2(element_nbytes)](&cut.split, values, part.n, &set);
+        if (job->coding->rans && lmc_cut_has_escapes(&cut))
+            escaped |= escape_missing(job->coding->rans, set.symbols, part.n);
+        if (escaped && lmc_cut_has_escapes(&cut))
             escapes = lmc_escapes_collect(&cut, set.symbols, values, part.n, escapes);
         i += part.n;
     }
     return escapes;
+}
+
+/* The bytes at the end of the low plane of n elements that a rANS plane of symbols carries, if the low plane is stored. */
+static size_t carried_nbytes(const lmc_coding *coding, size_t n)
+{
+    const unsigned low_nbits = coding->split.low_nbits;
+    const int carries =
+        coding->rans && low_nbits > 0 && lmc_plane_nbytes(n, low_nbits) >= LMC_FMT_RANS_CARRIED_NBYTES;
+    return carries ? LMC_FMT_RANS_CARRIED_NBYTES : 0;
+}
+
+/* Appends n symbols in the rANS code, which carries so many bytes of the low plane before them. Returns 0 if that does
+ * not fit. */
+static int write_rans(const block_job *job, const uint8_t *symbols, size_t n, size_t carried,
+                      lmc_writer *writer)
+{
+    uint8_t bytes[LMC_FMT_RANS_CARRIED_NBYTES] = {0};
+    uint8_t *const dst = writer->next - carried;
+    memcpy(bytes, dst, carried);
+    const size_t nbytes = lmc_rans_plane_encode(job->kernels, job->coding->rans, job->scratch, symbols, n,
+                                                bytes, dst, (size_t)(writer->end - dst));
+    if (nbytes == 0)
+        return 0;
+    writer->next = dst + nbytes;
+    return 1;
 }
 
 /* The hot path. Every plane but the symbols is stored, so its place is known before its content. Symbols are coded
@@ -131,21 +172,58 @@ static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t
         plane[i] = writer->next;
         writer->next += nbytes;
     }
-    lmc_symbols_encode_begin(&encoder, job->kernels, coding->table[LMC_PLANE_SYMBOLS], job->scratch, n,
-                             writer->next, lmc_writer_left(writer));
+    if (!coding->rans)
+        lmc_symbols_encode_begin(&encoder, job->kernels, coding->table[LMC_PLANE_SYMBOLS], job->scratch, n,
+                                 writer->next, lmc_writer_left(writer));
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const uint8_t *const values = src + i * coding->element_nbytes;
+        uint8_t *const symbols =
+            coding->rans ? job->scratch->plane[LMC_PLANE_SYMBOLS] + i : job->scratch->strip;
         fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES));
-        escapes = split_values(job, values, i, m, plane, job->scratch->strip, escapes);
+        escapes = split_values(job, values, i, m, plane, symbols, escapes);
         if (job->hashes_strips)
             job->kernels->hash_update(job->scratch->hash_state, values, m * coding->element_nbytes);
         fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES) + 1);
-        lmc_symbols_encode_strip(&encoder, job->scratch->strip, m);
+        if (!coding->rans)
+            lmc_symbols_encode_strip(&encoder, symbols, m);
     }
+    if (coding->rans)
+        return write_rans(job, job->scratch->plane[LMC_PLANE_SYMBOLS], n, carried_nbytes(coding, n),
+                          writer) &&
+               write_escapes(job->scratch, escapes, writer);
     const size_t nbytes = lmc_symbols_encode_end(&encoder);
     writer->next += nbytes;
     return nbytes != 0 && write_escapes(job->scratch, escapes, writer);
+}
+
+/* Appends a plane in its smallest mode, which goes to *mode. carried: bytes before it that a rANS plane carries. Returns 0
+ * if there is no room. */
+static int write_plane(const block_job *job, unsigned i, size_t n, size_t carried, uint8_t *mode,
+                       lmc_writer *writer)
+{
+    const lmc_coding *const coding = job->coding;
+    const uint8_t *const plane = job->scratch->plane[i];
+    const unsigned nbits = lmc_coding_plane_nbits(coding, i);
+    const size_t left = lmc_writer_left(writer);
+    size_t nbytes = 0;
+    if (i == LMC_PLANE_SYMBOLS && coding->rans) {
+        uint32_t histogram[256];
+        lmc_plane_count(plane, n, histogram);
+        const double coded_nbits = lmc_rans_cost_nbits(coding->rans->frequency, histogram, LMC_TABLE_ALL) +
+                                   8.0 * (double)(LMC_RANS_HEAD_NBYTES - carried);
+        *mode = LMC_FMT_PLANE_CODED;
+        if (coded_nbits < lmc_plane_uncoded_nbits(histogram, n) && write_rans(job, plane, n, carried, writer))
+            return 1;
+    }
+    if (nbits == 8)
+        nbytes = lmc_plane_encode(
+            &(lmc_plane_coder){.kernels = job->kernels, .table = coding->table[i], .scratch = job->scratch},
+            plane, n, writer->next, left, mode);
+    else if (lmc_plane_nbytes(n, nbits) <= left)
+        nbytes = lmc_plane_encode_packed(plane, n, nbits, writer->next, mode);
+    writer->next += nbytes;
+    return nbytes > 0;
 }
 
 /* The general path. Planes go to scratch first, and each gets its smallest mode in this block. */
@@ -162,17 +240,10 @@ static int encode_planes_flexible(const block_job *job, const uint8_t *src, size
     uint8_t *const modes = writer->next;
     writer->next += coding->plane_count;
     for (unsigned i = coding->plane_count; i-- > 0;) {
-        const unsigned nbits = lmc_coding_plane_nbits(coding, i);
-        const size_t left = lmc_writer_left(writer);
-        size_t nbytes = 0;
-        if (nbits == 8)
-            nbytes = lmc_plane_encode(&(lmc_plane_coder){job->kernels, coding->table[i], scratch},
-                                      scratch->plane[i], n, writer->next, left, &modes[i]);
-        else if (lmc_plane_nbytes(n, nbits) <= left)
-            nbytes = lmc_plane_encode_packed(scratch->plane[i], n, nbits, writer->next, &modes[i]);
-        if (nbytes == 0)
+        const int is_low_stored = coding->split.low_nbits > 0 && modes[LMC_PLANE_LOW] == LMC_FMT_PLANE_STORED;
+        const size_t carried = i == LMC_PLANE_SYMBOLS && is_low_stored ? carried_nbytes(coding, n) : 0;
+        if (!write_plane(job, i, n, carried, &modes[i], writer))
             return 0;
-        writer->next += nbytes;
     }
     return write_escapes(scratch, escapes, writer);
 }
@@ -181,8 +252,15 @@ static int encode_planes(const block_job *job, const uint8_t *src, size_t n, lmc
 {
     if (lmc_writer_left(writer) < LMC_FMT_PLANE_COUNT_MAX)
         return 0;
-    return job->is_flexible ? encode_planes_flexible(job, src, n, writer)
-                            : encode_planes_direct(job, src, n, writer);
+    const lmc_writer start = *writer;
+    if (!job->is_flexible) {
+        if (encode_planes_direct(job, src, n, writer))
+            return 1;
+        if (!job->coding->rans)
+            return 0;
+        *writer = start; /* a rANS code may lack a symbol of this block */
+    }
+    return encode_planes_flexible(job, src, n, writer);
 }
 
 /* A block with fewer than one masked element in this many gets no mask. */
@@ -346,46 +424,106 @@ static lmc_status join_strip(const block_job *job, uint8_t *const plane[LMC_FMT_
     return LMC_OK;
 }
 
+/* The planes of a block while it is decoded. */
+typedef struct block_planes {
+    uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX]; /* but the symbols */
+    const uint8_t *symbols;                  /* all of them, or NULL: `decoder` makes them strip by strip */
+    lmc_symbol_decoder decoder;
+    /* From this element on the low plane stands in scratch, since the rANS plane of symbols carries its end. */
+    size_t low_copied_first;
+} block_planes;
+
+/* Reads the low plane of n elements but for its carried bytes. */
+static lmc_status read_low_plane(const lmc_coding *coding, lmc_source *source, size_t n,
+                                 const uint8_t **plane, lmc_diag *diag)
+{
+    const size_t nbytes = lmc_plane_nbytes(n, coding->split.low_nbits) - LMC_FMT_RANS_CARRIED_NBYTES;
+    *plane = lmc_source_plane(source, nbytes, 64);
+    return *plane ? LMC_OK : lmc_corrupt(diag, 0, "block: its low plane ends early");
+}
+
+/* Puts the end of the low plane together in scratch: all of the strips that end with carried bytes. */
+static lmc_status complete_low_plane(const block_job *job, size_t n, const uint8_t *carried,
+                                     block_planes *planes, lmc_diag *diag)
+{
+    uint8_t *const copy = job->scratch->plane[LMC_PLANE_LOW];
+    const unsigned low_nbits = job->coding->split.low_nbits;
+    const size_t nbytes = lmc_plane_nbytes(n, low_nbits), known = nbytes - LMC_FMT_RANS_CARRIED_NBYTES;
+    const size_t strip_nbytes = LMC_STRIP_VALUES / 8 * (size_t)low_nbits;
+    const size_t first = known / strip_nbytes * strip_nbytes;
+    memcpy(copy + first, planes->plane[LMC_PLANE_LOW] + first, known - first);
+    memcpy(copy + known, carried, LMC_FMT_RANS_CARRIED_NBYTES);
+    planes->low_copied_first = known / strip_nbytes * LMC_STRIP_VALUES;
+    if (n * low_nbits % 8 != 0 && copy[nbytes - 1] >> n * low_nbits % 8 != 0)
+        return lmc_corrupt(diag, 0, "block: its low plane has spare bits set");
+    return LMC_OK;
+}
+
+/* Reads all planes of n elements; symbols in a prefix code are only begun. */
+static lmc_status open_planes(const block_job *job, lmc_source *source, size_t n, block_planes *planes,
+                              lmc_diag *diag)
+{
+    const lmc_coding *const coding = job->coding;
+    lmc_scratch *const scratch = job->scratch;
+    uint8_t carried[LMC_FMT_RANS_CARRIED_NBYTES] = {0};
+    lmc_plane_coder coder = {.kernels = job->kernels, .scratch = scratch};
+    const uint8_t *found;
+    const uint8_t *const modes = lmc_read_span(&source->reader, coding->plane_count);
+    if (!modes)
+        return lmc_corrupt(diag, 0, "block: its modes are cut short");
+    const unsigned mode = modes[LMC_PLANE_SYMBOLS];
+    const int is_low_carried = mode == LMC_FMT_PLANE_CODED && carried_nbytes(coding, n) > 0 &&
+                               modes[LMC_PLANE_LOW] == LMC_FMT_PLANE_STORED;
+    for (unsigned i = coding->plane_count; i-- > 1;) {
+        coder.table = coding->table[i];
+        if (i == LMC_PLANE_LOW && is_low_carried)
+            LMC_TRY(read_low_plane(coding, source, n, &found, diag));
+        else
+            LMC_TRY(lmc_plane_decode(&coder, source, modes[i], n, lmc_coding_plane_nbits(coding, i),
+                                     scratch->plane[i], &found, diag));
+        planes->plane[i] = (uint8_t *)(uintptr_t)found; /* join only reads */
+    }
+    planes->low_copied_first = SIZE_MAX;
+    planes->symbols = NULL;
+    coder.table = coding->table[LMC_PLANE_SYMBOLS];
+    coder.rans = coding->rans;
+    coder.carried = carried;
+    if (mode == LMC_FMT_PLANE_CODED && coder.table)
+        return lmc_symbols_decode_begin(&planes->decoder, job->kernels, coder.table, scratch, source, n,
+                                        diag);
+    LMC_TRY(lmc_plane_decode(&coder, source, mode, n, 8, scratch->plane[LMC_PLANE_SYMBOLS], &planes->symbols,
+                             diag));
+    if (is_low_carried)
+        return complete_low_plane(job, n, carried, planes, diag);
+    for (size_t i = 0; i < sizeof carried; i++)
+        if (carried[i] != 0)
+            return lmc_corrupt(diag, 0, "block: its symbols carry bytes that belong nowhere");
+    return LMC_OK;
+}
+
 /* Decodes n elements from their planes: strip by strip, so that symbols are joined while they are in the cache. */
 static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,
                                 lmc_diag *diag)
 {
-    const lmc_coding *const coding = job->coding;
-    const lmc_table *const table = coding->table[LMC_PLANE_SYMBOLS];
     lmc_scratch *const scratch = job->scratch;
-    uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX] = {NULL};
-    lmc_symbol_decoder decoder;
-    const uint8_t *symbol_plane = NULL; /* of symbols that are not coded */
+    block_planes planes;
     lmc_line_stream stream = {.place = dst};
-    const uint8_t *const modes = lmc_read_span(&source->reader, coding->plane_count);
-    if (!modes)
-        return lmc_corrupt(diag, 0, "block: its modes are cut short");
-    for (unsigned i = coding->plane_count; i-- > 1;) {
-        const lmc_plane_coder coder = {job->kernels, coding->table[i], scratch};
-        const unsigned nbits = lmc_coding_plane_nbits(coding, i);
-        const uint8_t *found;
-        LMC_TRY(lmc_plane_decode(&coder, source, modes[i], n, nbits, scratch->plane[i], &found, diag));
-        plane[i] = (uint8_t *)(uintptr_t)found; /* join only reads */
-    }
-    const unsigned mode = modes[LMC_PLANE_SYMBOLS];
-    const int is_coded = mode == LMC_FMT_PLANE_CODED && table;
-    if (is_coded)
-        LMC_TRY(lmc_symbols_decode_begin(&decoder, job->kernels, table, scratch, source, n, diag));
-    else
-        LMC_TRY(lmc_plane_decode(&(lmc_plane_coder){job->kernels, table, scratch}, source, mode, n, 8,
-                                 scratch->plane[LMC_PLANE_SYMBOLS], &symbol_plane, diag));
+    LMC_TRY(open_planes(job, source, n, &planes, diag));
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        uint8_t *symbols = scratch->strip;
         fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES));
-        if (!is_coded)
-            memcpy(scratch->strip, symbol_plane + i, m);
-        else if (lmc_symbols_decode_strip(&decoder, m, scratch->strip, diag) != LMC_OK)
+        if (planes.symbols)
+            symbols = (uint8_t *)(uintptr_t)(planes.symbols + i); /* join only reads */
+        else if (lmc_symbols_decode_strip(&planes.decoder, m, symbols, diag) != LMC_OK)
             return LMC_ERR_CORRUPT;
+        if (i >= planes.low_copied_first)
+            planes.plane[LMC_PLANE_LOW] = scratch->plane[LMC_PLANE_LOW];
         fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES) + 1);
-        LMC_TRY(join_strip(job, plane, scratch->strip, i, m, &source->reader, &stream, diag));
+        LMC_TRY(join_strip(job, planes.plane, symbols, i, m, &source->reader, &stream, diag));
     }
     lmc_stream_flush(&stream);
-    return is_coded ? lmc_symbols_decode_end(&decoder, diag) : LMC_OK;
+    return planes.symbols ? LMC_OK : lmc_symbols_decode_end(&planes.decoder, diag);
 }
 
 static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,

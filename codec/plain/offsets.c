@@ -120,80 +120,77 @@ int32_t lmc_offsets_row_value(const lmc_offsets *offsets, double mean)
     return (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
 }
 
-/* Chooses the rows' values. Returns the least one; *most is the greatest. Rows too far apart are brought together. */
-static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
-                           int32_t *values, int32_t *most)
+/* Elements whose high parts are found together. */
+#define HIGH_VALUES 256
+
+/* Counts n elements of a row, of which the first is in this column, with offsets of columns and row. */
+static void count_elements(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
+                           uint16_t row, uint16_t counts[LMC_COST_BINS])
+{
+    const lmc_offsets *const offsets = coder->offsets;
+    uint16_t high[HIGH_VALUES];
+    for (size_t i = 0; i < n; i += HIGH_VALUES) {
+        const size_t m = lmc_min_size(HIGH_VALUES, n - i);
+        coder->kernels->high_parts[lmc_element_log2(coder->element_nbytes)](
+            coder->rotation, src + i * coder->element_nbytes, m, high);
+        lmc_offset_costs_count(offsets->costs, high, offsets->columns ? offsets->columns + column + i : NULL,
+                               row, m, counts);
+    }
+}
+
+int32_t lmc_offsets_find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
+                             lmc_offset_move *move)
+{
+    const lmc_offsets *const offsets = coder->offsets;
+    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
+    const size_t piece_count = n > ROW_VALUES_MAX ? PIECE_COUNT : 1;
+    const size_t piece = n > ROW_VALUES_MAX ? PIECE_VALUES : n;
+    uint64_t sum = 0;
+    for (size_t k = 0; k < piece_count; k++) {
+        const size_t at = n / piece_count * k;
+        sum += coder->kernels->sum_elements[element_log2](
+            &offsets->clip, coder->rotation, src + at * coder->element_nbytes,
+            offsets->columns ? offsets->columns + column + at : NULL, piece);
+    }
+    const int32_t value = lmc_offsets_row_value(offsets, (double)sum / (double)(piece * piece_count));
+    if (!offsets->costs)
+        return value;
+    const size_t counted_pieces = n > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
+    const size_t counted = n > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : n;
+    uint16_t counts[LMC_COST_BINS] = {0};
+    for (size_t k = 0; k < counted_pieces; k++) {
+        const size_t at = n / counted_pieces * k;
+        count_elements(coder, src + at * coder->element_nbytes, column + at, counted,
+                       (uint16_t)((uint32_t)value << offsets->step_log2), counts);
+    }
+    *move = lmc_offset_costs_move(offsets->costs, counts);
+    return value + move->steps;
+}
+
+/* Chooses the rows' values, and the range that they are brought into. */
+static lmc_offset_range choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
+                                    int32_t *values)
 {
     const lmc_offsets *const offsets = coder->offsets;
     const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
-    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
-    size_t column = (size_t)(first % offsets->column_count), count = 0;
-    int32_t least = INT32_MAX;
-    double each = 0; /* 1 / count, of the elements that are summed up */
-    *most = INT32_MIN;
-    for (size_t i = 0, row = 0; i < n; row++, column = 0) {
-        const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        const size_t piece_count = m > ROW_VALUES_MAX ? PIECE_COUNT : 1;
-        const size_t piece = m > ROW_VALUES_MAX ? PIECE_VALUES : m;
-        uint64_t sum = 0;
-        for (size_t k = 0; k < piece_count; k++) {
-            const size_t at = m / piece_count * k;
-            sum += coder->kernels->sum_elements[element_log2](
-                &offsets->clip, coder->rotation, src + (i + at) * coder->element_nbytes,
-                offsets->columns ? offsets->columns + column + at : NULL, piece);
-        }
-        if (piece * piece_count != count)
-            each = 1 / (double)(piece * piece_count);
-        count = piece * piece_count;
-        values[row] = lmc_offsets_row_value(offsets, (double)sum * each);
-        least = values[row] < least ? values[row] : least;
-        *most = values[row] > *most ? values[row] : *most;
-        i += m;
-    }
-    return *most - least > range ? *most - range : least;
-}
-
-/* Moves the rows' values to where the rows are cheapest. Returns the least. */
-static int32_t refine_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
-                           int32_t least, lmc_scratch *scratch, int32_t *most)
-{
-    const lmc_offsets *const offsets = coder->offsets;
-    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
-    const lmc_offset_range all = {least, *most};
     size_t column = (size_t)(first % offsets->column_count);
+    int32_t least = INT32_MAX, most = INT32_MIN;
     lmc_offset_ranges ranges;
-    lmc_offset_ranges_begin(&ranges, least);
+    lmc_offset_move move = {0};
     for (size_t i = 0, row = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        const size_t piece_count = m > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
-        const size_t piece = m > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : m;
-        int32_t *const value = &scratch->row_values[row];
-        uint16_t counts[LMC_COST_BINS] = {0};
-        *value = lmc_offset_clamp(&all, *value);
-        for (size_t k = 0; k < piece_count; k++) {
-            const size_t at = m / piece_count * k;
-            coder->kernels->high_parts[element_log2](coder->rotation, src + (i + at) * coder->element_nbytes,
-                                                     piece, scratch->strip_high);
-            lmc_offset_costs_count(offsets->costs, scratch->strip_high,
-                                   offsets->columns ? offsets->columns + column + at : NULL,
-                                   (uint16_t)((uint32_t)*value << offsets->step_log2), piece, counts);
-        }
-        const lmc_offset_move move = lmc_offset_costs_move(offsets->costs, counts);
-        *value += move.steps;
-        lmc_offset_ranges_add(&ranges, *value, &move);
+        values[row] = lmc_offsets_find_row(coder, src + i * coder->element_nbytes, column, m, &move);
+        if (offsets->costs && i == 0)
+            lmc_offset_ranges_begin(&ranges, values[row]);
+        if (offsets->costs)
+            lmc_offset_ranges_add(&ranges, values[row], &move);
+        least = values[row] < least ? values[row] : least;
+        most = values[row] > most ? values[row] : most;
         i += m;
     }
-    const lmc_offset_range range = lmc_offset_ranges_choose(&ranges);
-    const size_t row_count = lmc_offsets_row_count(offsets, first, n);
-    least = range.most;
-    *most = range.least;
-    for (size_t i = 0; i < row_count; i++) {
-        const int32_t value = lmc_offset_clamp(&range, scratch->row_values[i]);
-        scratch->row_values[i] = value;
-        least = value < least ? value : least;
-        *most = value > *most ? value : *most;
-    }
-    return least;
+    if (offsets->costs)
+        return lmc_offset_ranges_choose(&ranges);
+    return (lmc_offset_range){most - least > range ? most - range : least, most};
 }
 
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
@@ -201,24 +198,23 @@ int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *sr
 {
     const lmc_offsets *const offsets = coder->offsets;
     const size_t row_count = lmc_offsets_row_count(offsets, first, n);
-    int32_t least = 0, most = 0;
+    lmc_offset_range range = {0, 0};
     if (offsets->has_rows)
-        least = choose_rows(coder, first, src, n, scratch->row_values, &most);
+        range = choose_rows(coder, first, src, n, scratch->row_values);
     else
         memset(scratch->row_values, 0, row_count * sizeof *scratch->row_values);
-    if (offsets->has_rows && offsets->costs)
-        least = refine_rows(coder, first, src, n, least, scratch, &most);
-    const unsigned nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
+    const uint32_t span = (uint32_t)(range.most - range.least);
+    const unsigned nbits = span > 0 ? lmc_highest_bit(span) + 1 : 0;
     const size_t packed_nbytes = lmc_bits_nbytes(row_count * nbits);
     if (lmc_writer_left(writer) < 3 + packed_nbytes + sizeof(uint64_t))
         return 0;
     lmc_write_n(writer, nbits, 1);
-    lmc_write_n(writer, (uint16_t)least, 2);
+    lmc_write_n(writer, (uint16_t)range.least, 2);
     lmc_bit_writer bits = {writer->next, 0, 0};
     for (size_t i = 0; i < row_count; i++) {
-        const int32_t value = scratch->row_values[i] > least ? scratch->row_values[i] - least : 0;
-        lmc_put_bits(&bits, (uint64_t)value, nbits);
-        scratch->rows[i] = (uint16_t)((uint32_t)(least + value) << offsets->step_log2);
+        const int32_t value = lmc_offset_clamp(&range, scratch->row_values[i]);
+        lmc_put_bits(&bits, (uint64_t)(value - range.least), nbits);
+        scratch->rows[i] = (uint16_t)((uint32_t)value << offsets->step_log2);
     }
     lmc_store64(bits.next, bits.pending);
     writer->next += packed_nbytes;

@@ -85,6 +85,11 @@ typedef struct lmc_row_coder {
     unsigned rotation; /* as in lmc_split */
 } lmc_row_coder;
 
+/* The value of a row, or of the part that a block has: n elements at src, of which the first is in this column. *move: how
+ * the cost rises on both sides, if the offsets have costs. */
+int32_t lmc_offsets_find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
+                             lmc_offset_move *move);
+
 /* Chooses values for the rows of a block of n >= 1 elements at src, of which the first is element `first` of the frame,
  * and appends them. Returns 0 if there is no room. */
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,

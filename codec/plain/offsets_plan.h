@@ -27,6 +27,7 @@ typedef struct lmc_offsets_work {
     int32_t row_values[LMC_ROW_SAMPLE_ROWS]; /* in steps */
     uint16_t shifted[LMC_ROW_PIECE_VALUES];
     uint8_t piece[LMC_ROW_PIECE_VALUES * sizeof(uint64_t)];
+    uint8_t row[LMC_COLUMN_COUNT_MAX * sizeof(uint64_t)];
     uint32_t bins[LMC_ROW_SAMPLE_BINS];
 } lmc_offsets_work;
 

@@ -1,10 +1,12 @@
-/* plain_plan.c - chooses the split and the codes of a tensor by their cost on a sample. The histogram of high parts
- * becomes sums over its places, so that any split is priced in as many steps as it has symbols. */
+/* plain_plan.c - chooses the split and the codes of a tensor by their cost on a sample. */
 #include "codec/plain/plain_plan.h"
 
 #include "codec/common/dtype.h"
 #include "codec/common/entropy.h"
+#include "codec/plain/exact_counts.h"
 #include "codec/plain/normal_law.h"
+#include "codec/plain/rans_plan.h"
+#include "codec/plain/symbol_counts.h"
 #include "codec/prefix/code_build.h"
 
 /* Symbols that a fast look-up covers (lmc_layer.narrow). The window holds the likely symbols. */
@@ -45,10 +47,8 @@ typedef struct decider {
     lmc_level level;
     lmc_dtype_kind kind;
     unsigned exponent_nbits;
-    unsigned high_first, high_end; /* places of the histogram of high parts that may be in use ... */
-    const uint32_t *sums;          /* ... and the number of values before each of them and before high_end */
-    uint32_t total;                /* values in the histogram */
-    lmc_table *trial_table;        /* any content */
+    lmc_high_sums sums;
+    lmc_table *trial_table; /* any content */
 } decider;
 
 static unsigned high_nbits(const decider *d)
@@ -58,55 +58,6 @@ static unsigned high_nbits(const decider *d)
 
 /* ---- symbols of a split ---- */
 
-/* The histogram of high parts, shifted around the ring by an offset and cut into symbols of 2^places_log2 places. */
-typedef struct shifted_histogram {
-    const uint32_t *sums;
-    uint32_t high_first, high_end;
-    uint32_t place_count, shift; /* place p becomes place p + shift, around the ring */
-    uint32_t came_round, total;  /* values that came round to places before `shift`; all values */
-    unsigned places_log2;
-    uint32_t symbol_mask;
-    uint32_t first, last; /* symbols that may be in use; past symbol_mask they are counted around the ring */
-} shifted_histogram;
-
-static uint32_t values_before(const shifted_histogram *t, uint32_t place)
-{
-    return place <= t->high_first ? 0 : t->sums[place < t->high_end ? place : t->high_end];
-}
-
-static shifted_histogram shift_histogram(const decider *d, unsigned low_nbits, unsigned offset)
-{
-    const unsigned finest_log2 = high_nbits(d) - d->sample->high_nbits;
-    shifted_histogram t = {.sums = d->sums,
-                           .high_first = d->high_first,
-                           .high_end = d->high_end,
-                           .place_count = 1u << d->sample->high_nbits,
-                           .shift = offset >> finest_log2,
-                           .total = d->total,
-                           .places_log2 = low_nbits - finest_log2,
-                           .symbol_mask = (1u << (high_nbits(d) - low_nbits)) - 1};
-    t.came_round = t.total - values_before(&t, t.place_count - t.shift);
-    t.first = (t.high_first + t.shift) >> t.places_log2;
-    t.last = (t.high_end - 1 + t.shift) >> t.places_log2;
-    return t;
-}
-
-/* Values of the symbols before this one, which counts from 0 up to twice around the ring. */
-static uint32_t values_before_symbol(const shifted_histogram *t, uint32_t symbol)
-{
-    const uint32_t place = symbol << t->places_log2;
-    if (place > t->place_count)
-        return t->total + values_before_symbol(t, symbol - t->symbol_mask - 1);
-    if (place >= t->shift)
-        return t->came_round + values_before(t, place - t->shift);
-    return t->came_round - (t->total - values_before(t, t->place_count - t->shift + place));
-}
-
-static uint32_t values_in_window(const shifted_histogram *t, uint32_t window_start, uint32_t symbol_count)
-{
-    return values_before_symbol(t, window_start + symbol_count) - values_before_symbol(t, window_start);
-}
-
 /* The weights of the symbols that get codes: begin..end - 1, both multiples of 4. Other weights are not filled in. */
 typedef struct symbol_weights {
     uint32_t weight[256];
@@ -114,9 +65,9 @@ typedef struct symbol_weights {
     uint32_t outside; /* values whose symbol gets no code */
 } symbol_weights;
 
-static void weigh_symbols(const shifted_histogram *t, uint32_t window_start, symbol_weights *w)
+static void weigh_symbols(const lmc_symbol_counts *t, uint32_t window_start, symbol_weights *w)
 {
-    w->outside = t->total - values_in_window(t, window_start, WINDOW_SYMBOLS);
+    w->outside = t->total - lmc_values_in_window(t, window_start, WINDOW_SYMBOLS);
     w->begin = 0;
     w->end = WINDOW_SYMBOLS + 1;
     if (t->symbol_mask < 256 && w->outside >= OUTSIDE_SHARE_MIN * t->total) {
@@ -128,9 +79,9 @@ static void weigh_symbols(const shifted_histogram *t, uint32_t window_start, sym
         w->end =
             t->last < window_start ? 4 : (uint32_t)lmc_min_size(w->end, ((t->last - window_start) & ~3u) + 4);
     }
-    uint32_t before = values_before_symbol(t, window_start + w->begin);
+    uint32_t before = lmc_values_before_symbol(t, window_start + w->begin);
     for (uint32_t i = w->begin; i < w->end; i++) {
-        const uint32_t up_to = values_before_symbol(t, window_start + i + 1);
+        const uint32_t up_to = lmc_values_before_symbol(t, window_start + i + 1);
         w->weight[i] = up_to - before;
         before = up_to;
     }
@@ -139,14 +90,14 @@ static void weigh_symbols(const shifted_histogram *t, uint32_t window_start, sym
 }
 
 /* The cost of a split: codes, literals and escapes. */
-static trial price_split(const decider *d, const shifted_histogram *t, unsigned low_nbits, unsigned offset,
+static trial price_split(const decider *d, const lmc_symbol_counts *t, unsigned low_nbits, unsigned offset,
                          uint32_t window_start)
 {
     symbol_weights w;
     weigh_symbols(t, window_start, &w);
     const double outside = w.outside;
     const double escaped =
-        t->symbol_mask < 256 ? 0 : t->total - values_in_window(t, window_start, LMC_FMT_SYMBOL_ESCAPE);
+        t->symbol_mask < 256 ? 0 : t->total - lmc_values_in_window(t, window_start, LMC_FMT_SYMBOL_ESCAPE);
     const trial tried = {
         .split = {.rotation = d->sample->rotation,
                   .low_nbits = (uint8_t)low_nbits,
@@ -162,19 +113,8 @@ static trial price_split(const decider *d, const shifted_histogram *t, unsigned 
 /* A split without an offset, with the window of WINDOW_SYMBOLS that has most values; the first of equals. */
 static trial try_split(const decider *d, unsigned low_nbits)
 {
-    const shifted_histogram t = shift_histogram(d, low_nbits, 0);
-    uint32_t best = t.last < WINDOW_SYMBOLS ? 0 : t.last - (WINDOW_SYMBOLS - 1), most = 0;
-    if (t.last < t.first + WINDOW_SYMBOLS) /* it holds all */
-        return price_split(d, &t, low_nbits, 0, best);
-    best = t.first < WINDOW_SYMBOLS ? 0 : t.first - (WINDOW_SYMBOLS - 1);
-    for (uint32_t s = best; s <= t.last; s++) {
-        const uint32_t sum = values_in_window(&t, s, WINDOW_SYMBOLS);
-        if (sum > most) {
-            most = sum;
-            best = s;
-        }
-    }
-    return price_split(d, &t, low_nbits, 0, best & t.symbol_mask);
+    const lmc_symbol_counts t = lmc_symbol_counts_of(&d->sums, low_nbits, 0);
+    return price_split(d, &t, low_nbits, 0, lmc_symbol_counts_best_window(&t, WINDOW_SYMBOLS));
 }
 
 /* log2 of the offsets that are tried for a bin. A sample tells no more apart than LMC_SAMPLE_HIGH_NBITS_MAX. */
@@ -186,7 +126,7 @@ static unsigned offsets_wanted_log2(lmc_level level)
 /* The weights of the symbols under a split. */
 static void weigh_split(const decider *d, const lmc_split *split, uint32_t weight[256])
 {
-    const shifted_histogram t = shift_histogram(d, split->low_nbits, split->offset);
+    const lmc_symbol_counts t = lmc_symbol_counts_of(&d->sums, split->low_nbits, split->offset);
     symbol_weights w;
     weigh_symbols(&t, split->window_start, &w);
     memset(weight, 0, 256 * sizeof *weight);
@@ -315,10 +255,10 @@ static trial try_offsets(const decider *d, unsigned low_nbits, int by_code)
     trial best = price_if(d, try_split(d, low_nbits), by_code);
     const uint32_t window_start = best.split.window_start;
     for (unsigned offset = step; offset < bin; offset += step) {
-        const shifted_histogram t = shift_histogram(d, low_nbits, offset);
+        const lmc_symbol_counts t = lmc_symbol_counts_of(&d->sums, low_nbits, offset);
         const uint32_t next = (window_start + 1) & t.symbol_mask;
-        const int moves =
-            values_in_window(&t, next, WINDOW_SYMBOLS) > values_in_window(&t, window_start, WINDOW_SYMBOLS);
+        const int moves = lmc_values_in_window(&t, next, WINDOW_SYMBOLS) >
+                          lmc_values_in_window(&t, window_start, WINDOW_SYMBOLS);
         const trial tried =
             price_if(d, price_split(d, &t, low_nbits, offset, moves ? next : window_start), by_code);
         if (tried.cost < best.cost)
@@ -401,48 +341,11 @@ static int is_low_constant(const lmc_sample *sample, const lmc_split *split)
 
 /* ---- the whole ---- */
 
-/* Places that are tested together. */
-#define PLACES_AT_ONCE 64
-
-static int are_unused(const uint32_t *places)
-{
-    uint32_t any = 0;
-    for (unsigned i = 0; i < PLACES_AT_ONCE; i++)
-        any |= places[i];
-    return any == 0;
-}
-
-/* Finds the places of the histogram of high parts that are in use. Replaces each count by the number of values
- * before its place: then any split is counted in as many steps as it has symbols. */
-static void sum_high(decider *d, lmc_sample *sample)
-{
-    uint32_t *const high = sample->high;
-    d->high_first = 0;
-    d->high_end = 1u << sample->high_nbits;
-    while (d->high_end > PLACES_AT_ONCE && are_unused(high + d->high_end - PLACES_AT_ONCE))
-        d->high_end -= PLACES_AT_ONCE;
-    while (d->high_first + PLACES_AT_ONCE < d->high_end && are_unused(high + d->high_first))
-        d->high_first += PLACES_AT_ONCE;
-    while (d->high_end > 1 && high[d->high_end - 1] == 0)
-        d->high_end--;
-    while (d->high_first + 1 < d->high_end && high[d->high_first] == 0)
-        d->high_first++;
-    uint32_t sum = 0;
-    for (unsigned i = d->high_first; i < d->high_end; i++) {
-        const uint32_t count = high[i];
-        high[i] = sum;
-        sum += count;
-    }
-    high[d->high_end] = sum;
-    d->sums = high;
-    d->total = sum;
-}
-
 /* Bits an element, of its planes and of its mask bit if elements may be masked. */
 static double estimate_nbits(const decider *d, const trial *t, const lmc_coding *coding)
 {
     const double seen = (double)d->sample->seen_count;
-    const double kept = d->total;
+    const double kept = d->sums.total;
     const double mask_weights[2] = {kept, seen - kept};
     const unsigned lower_first = lmc_coding_lower_first(coding);
     double nbits = t->cost;
@@ -455,19 +358,12 @@ static double estimate_nbits(const decider *d, const trial *t, const lmc_coding 
     return nbits * kept / seen + lmc_entropy(mask_weights, 2);
 }
 
-static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shapes, lmc_table *tables,
-                          lmc_decision *decision)
+/* Gives the symbols a prefix code if that pays. */
+static void decide_symbols(const decider *d, const lmc_split *split, lmc_code_shape *shapes,
+                           lmc_table *tables, lmc_decision *decision)
 {
-    lmc_coding *const coding = &decision->coding;
     const lmc_sample *const sample = d->sample;
-    const lmc_split *const split = &t->split;
     uint32_t weight[256];
-    coding->element_nbytes = d->element_nbytes;
-    coding->split = *split;
-    coding->plane_count = lmc_coding_plane_count(d->element_nbytes, split);
-    coding->has_mask = (uint8_t)sample->has_mask;
-    coding->mask_value = sample->mask_value;
-    coding->is_low_mixed = (uint8_t)sample->is_low_mixed;
     weigh_split(d, split, weight);
     /* A sample of few values is corrected by the law that weights follow. Offsets of rows blur the octaves, on which
      * the law depends. */
@@ -479,6 +375,25 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
         places.low_nbits < places.octave_log2)
         lmc_normal_law_apply(&places, weight);
     decide_plane(d, weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
+}
+
+/* Decides all planes of a split. rans: the code of the symbols, or NULL: they get a prefix code if that pays. */
+static void decide_planes(const decider *d, const trial *t, const lmc_rans *rans, lmc_code_shape *shapes,
+                          lmc_table *tables, lmc_decision *decision)
+{
+    lmc_coding *const coding = &decision->coding;
+    const lmc_sample *const sample = d->sample;
+    const lmc_split *const split = &t->split;
+    coding->element_nbytes = d->element_nbytes;
+    coding->split = *split;
+    coding->plane_count = lmc_coding_plane_count(d->element_nbytes, split);
+    coding->has_mask = (uint8_t)sample->has_mask;
+    coding->mask_value = sample->mask_value;
+    coding->is_low_mixed =
+        (uint8_t)(sample->is_low_mixed && d->level != LMC_LEVEL_MAX); /* max looks at each plane */
+    coding->rans = rans;
+    if (!rans)
+        decide_symbols(d, split, shapes, tables, decision);
     if (d->element_nbytes > 1 && !sample->is_low_noise) {
         const unsigned lower_first = lmc_coding_lower_first(coding);
         if (split->low_nbits < 8 && !sample->is_high_shifted)
@@ -490,9 +405,72 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
             decide_plane(d, sample->lower[i - lower_first], i, shapes, tables, decision);
     }
     decision->nbits = estimate_nbits(d, t, coding);
-    decision->is_raw = !coding->has_mask;
+    decision->is_raw = !coding->has_mask && !rans;
     for (unsigned i = 0; i < coding->plane_count; i++)
         decision->is_raw &= !coding->table[i] && !coding->flexible[i];
+}
+
+/* What the symbols, low bits and escapes take as they were decided, in bits an element. */
+static double coded_nbits(const decider *d, const trial *t, const lmc_decision *decision)
+{
+    const lmc_table *const table = decision->coding.table[LMC_PLANE_SYMBOLS];
+    const double symbol_nbits = high_nbits(d) - t->split.low_nbits;
+    uint32_t weight[256], largest;
+    if (!table)
+        return high_nbits(d);
+    weigh_split(d, &t->split, weight);
+    const double seen = (double)sum_of(weight, &largest);
+    const double nbits =
+        t->split.low_nbits + lmc_table_cost_nbits(table, weight, LMC_TABLE_ALL) / seen +
+        (t->cost - t->split.low_nbits - lmc_code_floor(weight, 256, (double)d->sample->value_count));
+    return nbits < t->split.low_nbits + symbol_nbits ? nbits : t->split.low_nbits + symbol_nbits;
+}
+
+/* A rANS code must save this share of the bits of symbols and low bits: it is slower. */
+#define RANS_GAIN_MIN 0.0005
+
+/* Gives the symbols a rANS code with a split of its own if that takes less than what was decided. */
+static lmc_status try_rans(const decider *d, const lmc_content *content, const trial *best,
+                           lmc_plan_work *work, const lmc_plan_room *room, lmc_decision *decision)
+{
+    lmc_coding *const coding = &decision->coding;
+    const unsigned element_nbytes = d->element_nbytes;
+    const int has_low_code = best->split.low_nbits == 8 && coding->table[LMC_PLANE_LOW];
+    const int is_wide_float = d->kind == LMC_KIND_FLOAT && element_nbytes > 1 && !has_low_code;
+    const unsigned joint = is_wide_float ? joint_low_nbits(d->exponent_nbits, d->sample->rotation) : 9;
+    const unsigned block_log2 = content->block_log2       ? content->block_log2
+                                : d->sample->is_low_mixed ? 16
+                                                          : LMC_RANS_BLOCK_LOG2;
+    const lmc_rans_request request = {
+        .sums = &d->sums,
+        .sample = d->sample,
+        .element_nbytes = element_nbytes,
+        .low_first = element_nbytes == 1                  ? d->kind == LMC_KIND_FLOAT && d->sample->rotation
+                     : joint > LMC_FMT_LOW_NBITS_MIN_WIDE ? joint - 1
+                                                          : joint,
+        .low_last = element_nbytes == 1 ? 3 : 8,
+        .may_move = is_wide_float || (d->kind == LMC_KIND_FLOAT && element_nbytes == 1),
+        .block_values = UINT64_C(1) << block_log2};
+    lmc_rans_choice choice;
+    if (d->sums.total < d->sample->seen_count / 2 || coding->flexible[LMC_PLANE_SYMBOLS])
+        return LMC_OK;
+    lmc_rans_choose(&request, &choice);
+    if (choice.nbits >= coded_nbits(d, best, decision) * (1 - RANS_GAIN_MIN))
+        return LMC_OK;
+    if (coding->offsets.column_count > 0) {
+        const lmc_exact_request exact = {content, &coding->offsets, &choice.split, request.block_values,
+                                         &work->offsets};
+        LMC_TRY(lmc_exact_counts(&exact, choice.weight));
+    }
+    const trial chosen = {choice.split, choice.nbits};
+    const lmc_offsets offsets = coding->offsets;
+    memset(decision, 0, sizeof *decision);
+    coding->offsets = offsets;
+    lmc_rans_finish(&request, &choice.split, choice.weight, room->rans->frequency);
+    lmc_rans_set_symbols(room->rans);
+    decision->block_log2 = block_log2;
+    decide_planes(d, &chosen, room->rans, work->shapes, room->tables, decision);
+    return LMC_OK;
 }
 
 /* From this share on (per mille) a frequent value is masked. Where symbols are more than the exponent, a value far
@@ -526,9 +504,11 @@ lmc_status lmc_decide(const lmc_content *content, lmc_plan_work *work, const lmc
                  .kind = kind,
                  .exponent_nbits = lmc_dtype_exponent_nbits(content->dtype),
                  .trial_table = &room->tables[0]};
-    sum_high(&d, &work->sample);
+    d.sums = lmc_high_sums_make(&work->sample, element_nbytes);
     const trial best = element_nbytes == 1 ? choose_byte_split(&d) : choose_wide_split(&d);
-    decide_planes(&d, &best, work->shapes, room->tables, decision);
+    decide_planes(&d, &best, NULL, work->shapes, room->tables, decision);
+    if (level == LMC_LEVEL_MAX)
+        LMC_TRY(try_rans(&d, content, &best, work, room, decision));
     decision->nbits += offset_nbits;
     for (unsigned i = 0; i < LMC_FMT_PLANE_COUNT_MAX; i++)
         shapes[i] = &work->shapes[i];

@@ -20,16 +20,22 @@ typedef struct lmc_plan_work {
 /* What a decision points to. */
 typedef struct lmc_plan_room {
     lmc_table *tables; /* LMC_FMT_PLANE_COUNT_MAX */
+    lmc_rans *rans;
     uint16_t *columns; /* column_count, if that is at most LMC_COLUMN_COUNT_MAX */
     lmc_offset_costs *costs;
     uint8_t *section; /* lmc_section_nbytes_max() and 8 bytes more */
 } lmc_plan_room;
+
+/* Blocks with a rANS code have so many values, unless the caller says otherwise: the states of the lanes are felt in
+ * smaller ones. */
+#define LMC_RANS_BLOCK_LOG2 18
 
 /* The result. */
 typedef struct lmc_decision {
     lmc_coding coding;     /* points into the room */
     int is_raw;            /* coding gains nothing in any plane */
     double nbits;          /* about how many bits an element takes when coded so */
+    unsigned block_log2;   /* values of a block that the codes suit; 0: as usual */
     size_t section_nbytes; /* plan section as it stands in the frame */
 } lmc_decision;
 

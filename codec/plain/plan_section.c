@@ -22,8 +22,15 @@ size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *s
     if (coding->offsets.column_count > 0)
         lmc_offsets_write(&coding->offsets, &w);
     for (unsigned i = 0; i < coding->plane_count; i++) {
-        lmc_write_n(&w, coding->table[i] ? LMC_FMT_PLANE_TABLE : LMC_FMT_PLANE_RAW, 1);
-        if (coding->table[i])
+        const int is_rans = i == LMC_PLANE_SYMBOLS && coding->rans;
+        lmc_write_n(&w,
+                    is_rans            ? LMC_FMT_PLANE_RANS
+                    : coding->table[i] ? LMC_FMT_PLANE_TABLE
+                                       : LMC_FMT_PLANE_RAW,
+                    1);
+        if (is_rans)
+            lmc_rans_table_write(coding->rans->frequency, &w);
+        else if (coding->table[i])
             lmc_table_write(shapes[i], &w);
     }
     return (size_t)(w.next - dst);
@@ -45,14 +52,30 @@ static lmc_status check_split(const lmc_coding *coding, lmc_diag *diag)
     return LMC_OK;
 }
 
-static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *table, lmc_coding *coding,
-                             lmc_diag *diag)
+/* Reads the table of a rANS code. */
+static lmc_status read_rans(lmc_reader *reader, unsigned plane, lmc_rans *rans, lmc_coding *coding,
+                            lmc_diag *diag)
+{
+    if (plane != LMC_PLANE_SYMBOLS)
+        return lmc_corrupt(diag, 0, "plan: a rANS table for plane %u", plane);
+    if (!rans)
+        return lmc_corrupt(diag, 0, "plan: a rANS table that the head does not announce");
+    LMC_TRY(lmc_rans_table_read(reader, rans->frequency, diag));
+    lmc_rans_set_slots(rans);
+    coding->rans = rans;
+    return LMC_OK;
+}
+
+static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *table, lmc_rans *rans,
+                             lmc_coding *coding, lmc_diag *diag)
 {
     const unsigned kind = (unsigned)lmc_read_n(reader, 1);
     if (reader->failed)
         return lmc_corrupt(diag, 0, "plan: the tables are cut short");
     if (kind == LMC_FMT_PLANE_RAW)
         return LMC_OK;
+    if (kind == LMC_FMT_PLANE_RANS)
+        return read_rans(reader, plane, rans, coding, diag);
     if (kind != LMC_FMT_PLANE_TABLE)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plan: built-in table %u", kind);
     if (lmc_coding_plane_nbits(coding, plane) != 8)
@@ -62,7 +85,7 @@ static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *tabl
 }
 
 lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes, lmc_table *tables,
-                           lmc_coding *coding, lmc_diag *diag)
+                           lmc_rans *rans, lmc_coding *coding, lmc_diag *diag)
 {
     lmc_reader r = {section, section + nbytes, 0};
     memset(coding, 0, sizeof *coding);
@@ -90,7 +113,7 @@ lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned eleme
     coding->plane_count = lmc_coding_plane_count(element_nbytes, &coding->split);
     for (unsigned i = 0; i < coding->plane_count; i++) {
         const uint64_t offset = (uint64_t)(r.next - section);
-        LMC_TRY(lmc_diag_shift(diag, read_table(&r, i, &tables[i], coding, diag), offset));
+        LMC_TRY(lmc_diag_shift(diag, read_table(&r, i, &tables[i], rans, coding, diag), offset));
     }
     if (lmc_reader_left(&r) != 0)
         return lmc_corrupt(diag, (uint64_t)(r.next - section), "plan: bytes after its end");

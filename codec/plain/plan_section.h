@@ -7,6 +7,7 @@
 
 #include "codec/plain/offsets.h"
 #include "codec/prefix/code_table.h"
+#include "codec/rans/rans_table.h"
 
 /* Planes of an element, most significant first: symbols, the low plane if low_nbits > 0, lower bytes. */
 #define LMC_PLANE_SYMBOLS 0
@@ -20,6 +21,7 @@ typedef struct lmc_coding {
     uint64_t mask_value;
     lmc_offsets offsets;
     const lmc_table *table[LMC_FMT_PLANE_COUNT_MAX]; /* NULL: the plane is stored or constant */
+    const lmc_rans *rans;                            /* of the symbols, instead of a table, or NULL */
     /* Encoder only: 1 if the mode of the plane is chosen in every block. If all are 0 and the symbols have a table, the
      * planes are written straight to their places in the block. */
     uint8_t flexible[LMC_FMT_PLANE_COUNT_MAX];
@@ -58,16 +60,11 @@ LMC_INLINE size_t lmc_section_nbytes_max(uint32_t column_count)
  * lmc_section_nbytes_max(), which `dst` must hold with 8 bytes more. */
 size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *shapes, uint8_t *dst);
 
-/* Has the plan section of a coded frame, of at least one byte, offsets? */
-LMC_INLINE int lmc_section_has_offsets(const uint8_t *section)
-{
-    return (section[0] & LMC_FMT_TRANSFORM_OFFSETS) != 0;
-}
-
-/* Reads a plan section of exactly nbytes for elements of element_nbytes. tables: LMC_FMT_PLANE_COUNT_MAX; coding points
- * to those that the section has. The columns' offsets are still packed, in the section.
+/* Reads a plan section of exactly nbytes for elements of element_nbytes. tables: LMC_FMT_PLANE_COUNT_MAX; rans: one, or
+ * NULL if the section must have none; coding points to those that the section has. The columns' offsets are still packed, in the section.
  * Errors: CORRUPT, UNSUPPORTED; offsets count from the section's start. */
 LMC_NODISCARD lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes,
-                                         lmc_table *tables, lmc_coding *coding, lmc_diag *diag);
+                                         lmc_table *tables, lmc_rans *rans, lmc_coding *coding,
+                                         lmc_diag *diag);
 
 #endif

@@ -2,9 +2,11 @@
  * escapes from elements, and mends elements by them. */
 #include "codec/plain/plane.h"
 
+#include "codec/rans/rans_plane.h"
+
 /* ---- encode ---- */
 
-static void count_bytes(const uint8_t *plane, size_t n, uint32_t histogram[256])
+void lmc_plane_count(const uint8_t *plane, size_t n, uint32_t histogram[256])
 {
     uint32_t part[4][256] = {{0}}; /* four, so that equal neighbours do not wait for each other */
     size_t i = 0;
@@ -15,6 +17,31 @@ static void count_bytes(const uint8_t *plane, size_t n, uint32_t histogram[256])
         part[0][plane[i]]++;
     for (unsigned s = 0; s < 256; s++)
         histogram[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
+}
+
+/* About what exceptions to a value take that m of n bytes are not, if these take so many bits. */
+static double exceptions_nbits(size_t n, size_t m, double nbits)
+{
+    return 24 + lmc_bitset_cost_nbits(n, m) + nbits;
+}
+
+/* The same if the exceptions stand in runs, as where rows of a matrix end in zeros: each end of a run takes a place. */
+static double run_exceptions_nbits(const uint8_t *plane, size_t n, unsigned dominant, double nbits)
+{
+    size_t ends = 1;
+    for (size_t i = 1; i < n; i++)
+        ends += (plane[i] == dominant) != (plane[i - 1] == dominant);
+    return 24 + 2.0 * (double)(ends * (lmc_highest_bit(n) + 1u)) + nbits;
+}
+
+double lmc_plane_uncoded_nbits(const uint32_t histogram[256], size_t n)
+{
+    uint32_t most = 0;
+    for (unsigned s = 0; s < 256; s++)
+        most = histogram[s] > most ? histogram[s] : most;
+    const size_t m = n - most;
+    const double exceptions = exceptions_nbits(n, m, 8.0 * (double)m), stored = 8.0 * (double)n;
+    return m == 0 ? 8 : exceptions < stored ? exceptions : stored;
 }
 
 static size_t encode_coded(const lmc_plane_coder *coder, const uint8_t *plane, size_t n, uint8_t *dst,
@@ -71,7 +98,7 @@ size_t lmc_plane_encode(const lmc_plane_coder *coder, const uint8_t *plane, size
     const lmc_table *const table = coder->table;
     uint32_t histogram[256];
     unsigned dominant = 0;
-    count_bytes(plane, n, histogram);
+    lmc_plane_count(plane, n, histogram);
     for (unsigned s = 1; s < 256; s++)
         if (histogram[s] > histogram[dominant])
             dominant = s;
@@ -89,8 +116,10 @@ size_t lmc_plane_encode(const lmc_plane_coder *coder, const uint8_t *plane, size
     const double coded_exceptions_cost =
         table ? lmc_table_cost_nbits(table, histogram, dominant) : stored_exceptions_cost;
     const int codes_exceptions = coded_exceptions_cost < stored_exceptions_cost;
-    const double exceptions_cost = 24 + lmc_bitset_cost_nbits(n, m) +
-                                   (codes_exceptions ? coded_exceptions_cost : stored_exceptions_cost);
+    const double bytes_cost = codes_exceptions ? coded_exceptions_cost : stored_exceptions_cost;
+    const double scattered_cost = exceptions_nbits(n, m, bytes_cost);
+    const double run_cost = run_exceptions_nbits(plane, n, dominant, bytes_cost);
+    const double exceptions_cost = run_cost < scattered_cost ? run_cost : scattered_cost;
     size_t nbytes = 0;
     if (exceptions_cost < coded_cost && exceptions_cost < stored_cost) {
         *mode = LMC_FMT_PLANE_EXCEPTIONS;
@@ -183,6 +212,9 @@ static lmc_status decode_coded(const lmc_plane_coder *coder, lmc_source *source,
                                lmc_diag *diag)
 {
     lmc_symbol_decoder decoder;
+    if (coder->rans)
+        return lmc_rans_plane_decode(coder->kernels, coder->rans, &source->reader, n, plane, coder->carried,
+                                     diag);
     if (!coder->table)
         return lmc_corrupt(diag, 0, "plane: it is coded, but has no table");
     LMC_TRY(
@@ -192,6 +224,17 @@ static lmc_status decode_coded(const lmc_plane_coder *coder, lmc_source *source,
         LMC_TRY(lmc_symbols_decode_strip(&decoder, m, plane + i, diag));
     }
     return lmc_symbols_decode_end(&decoder, diag);
+}
+
+/* Decodes m exceptions, which carry nothing. */
+static lmc_status decode_coded_exceptions(const lmc_plane_coder *coder, lmc_source *source, size_t m,
+                                          lmc_diag *diag)
+{
+    static const uint8_t zeros[LMC_FMT_RANS_CARRIED_NBYTES];
+    LMC_TRY(decode_coded(coder, source, m, coder->scratch->exceptions, diag));
+    if (!coder->rans || memcmp(coder->carried, zeros, sizeof zeros) == 0)
+        return LMC_OK;
+    return lmc_corrupt(diag, 0, "plane: its exceptions carry bytes");
 }
 
 static lmc_status decode_exceptions(const lmc_plane_coder *coder, lmc_source *source, size_t n,
@@ -208,7 +251,7 @@ static lmc_status decode_exceptions(const lmc_plane_coder *coder, lmc_source *so
     if (mode == LMC_FMT_PLANE_STORED)
         LMC_TRY(decode_stored(source, m, 8, &exceptions, diag));
     else if (mode == LMC_FMT_PLANE_CODED)
-        LMC_TRY(decode_coded(coder, source, m, scratch->exceptions, diag));
+        LMC_TRY(decode_coded_exceptions(coder, source, m, diag));
     else
         return lmc_corrupt(diag, 0, "plane: exceptions in an unknown mode");
     memset(plane, (int)dominant, n);

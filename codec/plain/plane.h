@@ -18,14 +18,21 @@ LMC_INLINE size_t lmc_plane_nbytes(size_t n, unsigned nbits)
 /* Everything that coding a plane takes. */
 typedef struct lmc_plane_coder {
     const lmc_kernels *kernels;
-    const lmc_table *table; /* NULL: the plane has no code */
+    const lmc_table *table; /* NULL: the plane has no prefix code */
     lmc_scratch *scratch;
+    const lmc_rans *rans; /* decoder: its rANS code, or NULL ... */
+    uint8_t *carried;     /* ... and where the bytes go that it carries if it is CODED */
 } lmc_plane_coder;
 
 /* Encodes a plane of n >= 1 bytes, readable padded, at dst in its smallest mode; the mode goes to *mode. Returns the
  * bytes, or 0 when they would exceed the capacity. */
 size_t lmc_plane_encode(const lmc_plane_coder *coder, const uint8_t *plane, size_t n, uint8_t *dst,
                         size_t capacity, uint8_t *mode);
+
+/* About how many bits a plane of n bytes takes without a code. */
+double lmc_plane_uncoded_nbits(const uint32_t histogram[256], size_t n);
+
+void lmc_plane_count(const uint8_t *plane, size_t n, uint32_t histogram[256]);
 
 /* As lmc_plane_encode() for a packed plane of n >= 1 values of nbits < 8 each: constant or stored. */
 size_t lmc_plane_encode_packed(const uint8_t *plane, size_t n, unsigned nbits, uint8_t *dst, uint8_t *mode);

@@ -12,10 +12,20 @@
 
 /* Room for copies of planes that end too near the end of their input to be read with slack. Only planes that end
  * within the slack are copied, and no input byte twice. So that is the content of one whole plane and of the slack,
- * and a slack for each bit plane, for the symbols behind each layer, and for each stored plane of a block. */
-#define LMC_COPIES_FIXED_NBYTES                          \
-    ((LMC_FMT_PLANE_COUNT_MAX + 1) * LMC_SYMBOLS_SLACK + \
+ * and a slack for each bit plane, for the symbols behind each layer, and for each stored plane of a block or of its
+ * groups. */
+#define LMC_COPIES_FIXED_NBYTES                                                                            \
+    ((LMC_FMT_PLANE_COUNT_MAX + 1) * LMC_SYMBOLS_SLACK + (LMC_FMT_PLANE_COUNT_MAX + 1) * LMC_PLANE_SLACK + \
      LMC_FMT_PLANE_COUNT_MAX * (LMC_FMT_LAYER_NBITS_MAX * LMC_FMT_LAYER_COUNT_MAX + 2) * LMC_PLANE_SLACK)
+
+/* What belongs to a group of narrow elements: a scale, or a palette among the values in scratch->palettes. */
+typedef struct lmc_group {
+    float scale;
+    uint32_t value_first, value_count;
+} lmc_group;
+
+/* Groups of n elements at most, since groups and rows have LMC_FMT_GROUP_LENGTH_MIN elements or more. */
+#define LMC_GROUP_COUNT_MAX(n) (2 * ((n) / LMC_FMT_GROUP_LENGTH_MIN + 2))
 
 typedef struct lmc_scratch {
     size_t value_capacity;                     /* values of the largest block it serves */
@@ -39,6 +49,11 @@ typedef struct lmc_scratch {
     uint16_t *shifts;     /* of LMC_STRIP_VALUES elements, padded */
     int32_t *row_values;  /* of each row of a block, of LMC_FMT_COLUMN_COUNT_MIN elements or more ... */
     uint16_t *rows;       /* ... and their offsets */
+    /* for narrow elements, else NULL: */
+    uint8_t *narrow;          /* value_capacity of them, of element_nbytes / 2 bytes at most, padded */
+    uint8_t *palettes;        /* value_capacity elements */
+    uint64_t *exception_bits; /* as bitset */
+    lmc_group *groups;        /* of LMC_GROUP_COUNT_MAX(value_capacity) */
     /* for deltas, else NULL: */
     uint8_t *classes;         /* value_capacity, padded */
     uint8_t *high_lists;      /* lists of all classes: LMC_HIGH_LISTS_NBYTES */
@@ -64,6 +79,7 @@ typedef struct lmc_scratch_size {
     size_t value_capacity; /* values of the largest one */
     size_t element_nbytes; /* bytes of the widest element */
     int has_deltas;
+    int has_narrow; /* elements are made from narrow ones */
 } lmc_scratch_size;
 
 /* Bytes of one allocation that holds everything above. */

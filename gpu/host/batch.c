@@ -37,6 +37,7 @@ const char *lmc_cuda_reason_text(lmc_cuda_reason reason)
     switch (reason) {
     case LMC_CUDA_REASON_DELTA: return "a delta";
     case LMC_CUDA_REASON_PENDING: return "not decoded by the device";
+    case LMC_CUDA_REASON_FORM: return "a form that only the host decodes";
     }
     return "unknown reason";
 }

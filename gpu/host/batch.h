@@ -18,7 +18,8 @@ typedef struct lmc_cuda_member {
     lmc_cuda_frame given;
     lmc_info info;
     uint64_t content_hash;
-    uint64_t first_block; /* of its descriptors; a delta frame has none */
+    uint64_t first_block; /* of its descriptors; a frame that is the host's has none */
+    unsigned host_reason; /* lmc_cuda_reason of all its blocks; 0: they are the device's */
 } lmc_cuda_member;
 
 /* The largest blocks of a batch, which scratch serves, and the kernels for them. */

@@ -137,8 +137,8 @@ static int is_decided(const lmc_cuda_result *result)
 static lmc_status finish_coded_block(finish_job *job, const lmc_frame *frame, const finish_block *block)
 {
     const lmc_cuda_member *const member = block->member;
-    if (member->info.mode == LMC_FRAME_DELTA)
-        return decode_host_block(job, frame, block, LMC_CUDA_REASON_DELTA);
+    if (member->host_reason != 0)
+        return decode_host_block(job, frame, block, member->host_reason);
     const uint64_t i = member->first_block + block->block_index;
     const lmc_cuda_result *const result = &job->results[i];
     if (!is_decided(result))

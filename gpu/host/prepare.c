@@ -106,22 +106,31 @@ static lmc_status add_blocks(lmc_cuda_batch *batch, const lmc_cuda_frame *given,
     return LMC_OK;
 }
 
+/* Why no kernel decodes the frame; 0 if one does. */
+static unsigned host_reason_of(const lmc_frame *frame)
+{
+    if (frame->info.mode == LMC_FRAME_DELTA)
+        return LMC_CUDA_REASON_DELTA;
+    const int has_form = frame->narrow.is_used || frame->coding.rans;
+    return frame->info.mode == LMC_FRAME_CODED && has_form ? LMC_CUDA_REASON_FORM : 0;
+}
+
 /* Adds an opened frame. The member comes last: without it, descriptors of the frame are cut off again. */
 static lmc_status add_frame(lmc_cuda_batch *batch, const lmc_cuda_frame *given, const lmc_frame *frame)
 {
     const lmc_info *const info = &frame->info;
     const uint64_t first_block = lmc_cuda_descriptor_count(batch);
-    const int is_delta = info->mode == LMC_FRAME_DELTA;
+    const unsigned host_reason = host_reason_of(frame);
     LMC_TRY(check_places(batch, given, info));
-    if (!is_delta)
+    if (host_reason == 0)
         LMC_TRY(add_blocks(batch, given, frame));
     lmc_cuda_member *const member = lmc_cuda_append(batch, &batch->members, sizeof *member);
     if (!member)
         return lmc_cuda_fail(batch, LMC_ERR_NOMEM, 0, "no memory for a frame");
-    *member = (lmc_cuda_member){*given, *info, lmc_frame_content_hash(frame), first_block};
+    *member = (lmc_cuda_member){*given, *info, lmc_frame_content_hash(frame), first_block, host_reason};
     batch->block_count += info->block_count;
     batch->content_nbytes += info->content_nbytes;
-    batch->host_block_count += is_delta ? info->block_count : 0;
+    batch->host_block_count += host_reason != 0 ? info->block_count : 0;
     return LMC_OK;
 }
 

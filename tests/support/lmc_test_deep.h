@@ -11,7 +11,7 @@
 #include "codec/delta/delta.h"
 #include "codec/delta/delta_plan.h"
 #include "codec/frame/head_tail.h"
-#include "codec/plain/block.h"
+#include "codec/narrow/narrow_block.h"
 
 /* Working memory of deep_decode(). */
 typedef struct deep {
@@ -21,6 +21,7 @@ typedef struct deep {
     guarded columns;     /* offsets of a plan */
     uint8_t *base_values;
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
+    lmc_rans rans;
     lmc_bucket_code bucket_code;
     size_t content_max;
 } deep;
@@ -35,7 +36,7 @@ typedef struct deep_base {
 static MAYBE_UNUSED deep *deep_open(size_t content_max, size_t frame_max)
 {
     deep *const d = must_malloc(sizeof *d);
-    d->scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){content_max, 8, 1}));
+    d->scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){content_max, 8, 1, 1}));
     d->source = guarded_open(frame_max);
     d->target = guarded_open(content_max + 1);
     d->block = guarded_open(lmc_block_bound(content_max));
@@ -87,19 +88,20 @@ static MAYBE_UNUSED const uint8_t *deep_base_for(const deep_base *base, const ui
 /* What a frame's plan says. */
 typedef struct deep_plan {
     lmc_info info;
+    lmc_narrow narrow;
     lmc_coding coding;
     lmc_delta delta;
 } deep_plan;
 
-static lmc_status deep_read_coding(deep *d, const lmc_info *info, const uint8_t *frame, lmc_coding *coding)
+static lmc_status deep_read_coding(deep *d, const uint8_t *frame, deep_plan *plan)
 {
-    const uint8_t *const section = frame + LMC_FMT_HEAD_NBYTES;
-    lmc_offsets *const offsets = &coding->offsets;
+    const lmc_info *const info = &plan->info;
+    lmc_offsets *const offsets = &plan->coding.offsets;
     lmc_diag diag;
-    if (lmc_section_has_offsets(section) != (lmc_head_features(info, frame) == LMC_FMT_FEATURE_OFFSETS))
-        return LMC_ERR_CORRUPT;
-    const lmc_status status =
-        lmc_coding_read(section, lmc_section_nbytes(info), info->element_nbytes, d->tables, coding, &diag);
+    const lmc_status status = lmc_section_read(
+        frame + LMC_FMT_HEAD_NBYTES, lmc_section_nbytes(info), lmc_head_features(info, frame),
+        info->element_nbytes, &plan->narrow, d->tables,
+        lmc_head_features(info, frame) & LMC_FMT_FEATURE_RANS ? &d->rans : NULL, &plan->coding, &diag);
     if (status != LMC_OK || !offsets->packed)
         return status;
     uint16_t *const columns =
@@ -130,7 +132,7 @@ static lmc_status deep_read_ends(deep *d, const lmc_kernels *kernels, const uint
         return LMC_ERR_CHECKSUM;
     const uint8_t *const section = frame + LMC_FMT_HEAD_NBYTES;
     if (info->mode == LMC_FRAME_CODED)
-        status = deep_read_coding(d, info, frame, &plan->coding);
+        status = deep_read_coding(d, frame, plan);
     if (info->mode == LMC_FRAME_DELTA)
         status = lmc_delta_read(section, lmc_section_nbytes(info), info->element_nbytes, &plan->delta, &diag);
     if (status != LMC_OK || !is_coded)
@@ -177,7 +179,7 @@ static lmc_status deep_block(deep *d, const lmc_kernels *kernels, const deep_pla
     const size_t nbytes = lmc_block_content_nbytes(info, i);
     const int is_delta = info->mode == LMC_FRAME_DELTA;
     const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, info->element_nbytes), info->element_nbytes,
-                                   is_delta};
+                                   is_delta, !is_delta && plan->narrow.is_used};
     const int past_cache = (int)(i & 1);
     lmc_diag diag;
     lmc_status status;
@@ -187,12 +189,13 @@ static lmc_status deep_block(deep *d, const lmc_kernels *kernels, const deep_pla
         status = deep_delta_block(d, kernels, plan, stored, entry, base + i * info->base_block_nbytes,
                                   past_cache, dst, nbytes, &hash);
     } else {
-        const lmc_block_coder coder = {kernels, &plan->coding, &d->scratch};
+        const lmc_narrow_coder coder = {.plain = {kernels, &plan->coding, &d->scratch},
+                                        .narrow = &plan->narrow};
         const lmc_stored source = {.bytes = stored,
                                    .nbytes = lmc_load32(entry),
                                    .first = i << info->block_log2,
                                    .past_cache = past_cache};
-        status = lmc_block_decode(&coder, &source, dst, nbytes, &hash, &diag);
+        status = lmc_narrow_block_decode(&coder, &source, dst, nbytes, &hash, &diag);
     }
     return status == LMC_OK && hash != lmc_load64(entry + 4) ? LMC_ERR_CHECKSUM : status;
 }
@@ -247,7 +250,7 @@ static MAYBE_UNUSED size_t deep_delta_encode(deep *d, const lmc_kernels *kernels
                                              unsigned element_nbytes, const uint8_t *src, const uint8_t *base,
                                              size_t nbytes, const uint8_t **stored)
 {
-    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, element_nbytes), element_nbytes, 1};
+    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, element_nbytes), element_nbytes, 1, 0};
     const lmc_delta_job job = {.kernels = kernels,
                                .delta = delta,
                                .bucket_code = &d->bucket_code,
@@ -269,7 +272,7 @@ static MAYBE_UNUSED lmc_status deep_delta_decode(deep *d, const lmc_kernels *ker
                                                  size_t stored_nbytes, const uint8_t *base, size_t nbytes,
                                                  const uint8_t **content)
 {
-    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, element_nbytes), element_nbytes, 1};
+    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, element_nbytes), element_nbytes, 1, 0};
     const lmc_delta_job job = {.kernels = kernels,
                                .delta = delta,
                                .bucket_code = &d->bucket_code,

@@ -42,6 +42,13 @@ static MAYBE_UNUSED int frame_has_offsets(const test_frame *frame)
            (frame->bytes[8] & LMC_FMT_FEATURE_OFFSETS) != 0;
 }
 
+/* Has it narrow elements or a rANS code, which no kernel for a GPU decodes? */
+static MAYBE_UNUSED int frame_is_for_host(const test_frame *frame)
+{
+    return frame->bytes[6] == LMC_FRAME_CODED &&
+           (frame->bytes[8] & (LMC_FMT_FEATURE_NARROW | LMC_FMT_FEATURE_RANS)) != 0;
+}
+
 static MAYBE_UNUSED void frame_free(test_frame *frame)
 {
     free(frame->bytes);

@@ -85,12 +85,14 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
 }
 
 #include "codec/kernels/avx512/avx512_elements_impl.h"
+#include "codec/kernels/shared/narrow_loops_impl.h"
 #include "codec/kernels/shared/offset_loops_impl.h"
 
 #include "codec/kernels/avx512/avx512_deltas_impl.h"
 #include "codec/kernels/avx512/avx512_layers_impl.h"
 #include "codec/kernels/avx512/avx512_lists_impl.h"
 #include "codec/kernels/avx512/avx512_masks_impl.h"
+#include "codec/kernels/avx512/avx512_rans_impl.h"
 
 #include "codec/kernels/avx512/avx512_changes_impl.h"
 

@@ -9,7 +9,9 @@
 #include "codec/kernels/scalar/scalar_bits_impl.h"
 #include "codec/kernels/scalar/scalar_elements_impl.h"
 #include "codec/kernels/scalar/scalar_layers_impl.h"
+#include "codec/kernels/scalar/scalar_rans_impl.h"
 #include "codec/kernels/shared/even_bits.h"
+#include "codec/kernels/shared/narrow_loops_impl.h"
 #include "codec/kernels/shared/offset_loops_impl.h"
 
 /* ---- bitsets ---- */

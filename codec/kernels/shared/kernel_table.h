@@ -15,12 +15,24 @@
         kernel##_8, kernel##_16, kernel##_32, kernel##_64 \
     }
 
+/* in the order of the forms and of the product types of format.h */
+#define EACH_FLOAT(kernel)                                             \
+    {                                                                  \
+        kernel##_f16_in_f32, kernel##_bf16_in_f32, kernel##_f32_in_f64 \
+    }
+#define EACH_PRODUCT(kernel)                      \
+    {                                             \
+        kernel##_f32, kernel##_f16, kernel##_bf16 \
+    }
+
 #define DEFINE_KERNELS(set, set_name)              \
     const lmc_kernels lmc_kernels_##set = {        \
         .name = set_name,                          \
         .sparse_step = SPARSE_STEP,                \
         .layer_encode = layer_encode,              \
         .layer_decode = layer_decode,              \
+        .rans_decode = rans_decode,                \
+        .rans_encode = rans_encode,                \
         .split = EACH_NBYTES(split),               \
         .join = EACH_NBYTES(join),                 \
         .high_parts = EACH_NBYTES(high_parts),     \
@@ -28,6 +40,9 @@
         .sum_elements = EACH_NBYTES(sum_elements), \
         .add_clipped = add_clipped,                \
         .add_shifts = add_shifts,                  \
+        .widen = EACH_FLOAT(widen),                \
+        .narrow = EACH_FLOAT(narrow),              \
+        .multiply = EACH_PRODUCT(multiply),        \
         .mask_split = EACH_NBYTES(mask_split),     \
         .mask_join = EACH_NBYTES(mask_join),       \
         .bitset_count = bitset_count,              \

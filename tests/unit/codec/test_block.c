@@ -15,6 +15,7 @@ static size_t set_count;
 static lmc_scratch scratch;
 static uint8_t *content, *first_stored;
 static lmc_plan_work *plan_work;
+static lmc_rans rans;
 static lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
 static lmc_decision decision;
 static uint32_t column_count;  /* of what is decided next; 0: no matrix */
@@ -31,7 +32,7 @@ static unsigned row_forms[LMC_FMT_ROWS_NONE + 1]; /* by row_nbits */
 static void open_memory(void)
 {
     set_count = kernel_sets(sets);
-    scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){CONTENT_MAX, 8, 0}));
+    scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){CONTENT_MAX, 8, 0, 0}));
     content = must_malloc(CONTENT_MAX);
     first_stored = must_malloc(lmc_block_bound(CONTENT_MAX));
     plan_work = must_malloc(sizeof *plan_work);
@@ -67,7 +68,7 @@ static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
                                .value_count = nbytes / element_nbytes,
                                .column_count = column_count,
                                .read = read_content};
-    const lmc_plan_room room = {tables, columns, &costs, section};
+    const lmc_plan_room room = {tables, &rans, columns, &costs, section};
     CU_ASSERT_EQUAL_FATAL(lmc_decide(&input, plan_work, &room, &decision), LMC_OK);
 }
 
@@ -76,8 +77,8 @@ static void place_scratch(size_t nbytes)
 {
     const unsigned unit = decision.coding.element_nbytes;
     const size_t n = (nbytes + unit - 1) / unit;
-    lmc_scratch_place(&scratch, &(lmc_scratch_size){n, unit, 0},
-                      guarded_end(&scratch_memory, lmc_scratch_nbytes(&(lmc_scratch_size){n, unit, 0})));
+    lmc_scratch_place(&scratch, &(lmc_scratch_size){n, unit, 0, 0},
+                      guarded_end(&scratch_memory, lmc_scratch_nbytes(&(lmc_scratch_size){n, unit, 0, 0})));
 }
 
 static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size_t stored_nbytes,

@@ -17,8 +17,8 @@ static guarded stored_memory;
 static void open_memory(void)
 {
     set_count = kernel_sets(sets);
-    scratch_memory = must_malloc(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0}));
-    lmc_scratch_place(&scratch, &(lmc_scratch_size){N_MAX, 1, 0}, scratch_memory);
+    scratch_memory = must_malloc(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0, 0}));
+    lmc_scratch_place(&scratch, &(lmc_scratch_size){N_MAX, 1, 0, 0}, scratch_memory);
     plane = must_malloc(N_MAX + 64);
     buffer = must_malloc(N_MAX + 64);
     stored_memory = guarded_open(2 * N_MAX);
@@ -39,7 +39,7 @@ static lmc_status decode(const lmc_kernels *kernels, const lmc_table *table, con
     lmc_source source;
     lmc_diag diag;
     lmc_source_open(&source, &scratch, stored, nbytes);
-    const lmc_status status = lmc_plane_decode(&(lmc_plane_coder){kernels, table, &scratch}, &source, mode, n,
+    const lmc_status status = lmc_plane_decode(&(lmc_plane_coder){.kernels = kernels, .table = table, .scratch = &scratch}, &source, mode, n,
                                                nbits, buffer, found, &diag);
     *used = nbytes - lmc_reader_left(&source.reader);
     return status;
@@ -55,7 +55,7 @@ static unsigned round_trip(const lmc_table *table, size_t n)
     memset(plane + n, 0xee, 64);
     for (size_t k = 0; k < set_count; k++) {
         uint8_t *const whole = guarded_end(&stored_memory, n);
-        const lmc_plane_coder coder = {sets[k], table, &scratch};
+        const lmc_plane_coder coder = {.kernels = sets[k], .table = table, .scratch = &scratch};
         const size_t nbytes = lmc_plane_encode(&coder, plane, n, whole, n, &mode);
         CU_ASSERT_FATAL(nbytes >= 1 && nbytes <= n);
         if (k == 0) {
@@ -180,7 +180,8 @@ LMC_TEST(test_capacity)
             uint8_t *const dst = guarded_end(&stored_memory, capacity);
             const uint8_t *found;
             size_t used;
-            const lmc_plane_coder coder = {sets[i % set_count], i % 4 == 1 ? NULL : &table, &scratch};
+            const lmc_plane_coder coder = {
+                .kernels = sets[i % set_count], .table = i % 4 == 1 ? NULL : &table, .scratch = &scratch};
             const size_t nbytes = lmc_plane_encode(&coder, plane, n, dst, capacity, &mode);
             CU_ASSERT(nbytes <= capacity);
             CU_ASSERT(nbytes > 0 || capacity < n);

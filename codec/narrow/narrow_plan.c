@@ -1,0 +1,457 @@
+/* narrow_plan.c - a probe of one row rules out almost every form for a tensor that has none. What it does not rule out is
+ * tried on a sample, and the form that takes least bits is kept. */
+#include "codec/narrow/narrow_plan.h"
+
+#include "codec/common/entropy.h"
+#include "codec/narrow/palette.h"
+
+/* Elements of the probe: a row, unless it is longer than this and than this share of the tensor. */
+#define PROBE_VALUES 2048
+#define PROBE_SHARE 64
+
+/* A row for tensors without one: a multiple of all lengths of groups. */
+#define ROW_LENGTH_DEFAULT 4096
+
+/* Elements of the probe that are tested for each property. */
+#define FLOATS_TESTED 16
+#define INTEGERS_TESTED 16
+#define SIGNIFICANDS_TESTED 32
+#define VALUES_TESTED 128
+
+/* A palette of a tensor shows as so many repeated values among VALUES_TESTED. A group of a list of factors has few. */
+#define VALUES_SEEN_MAX 104
+#define LISTED_SEEN_MAX 16
+
+/* Tensors below are too small for a form; below the second number, scales are tried with the likely factors only. */
+#define VALUES_MIN 256
+#define SEARCHED_VALUES_MIN (1 << 20)
+#define SEARCHED_LENGTH 64
+
+/* More exceptions than one element in so many, and the form is none. */
+#define EXCEPTION_SHARE_MAX 50
+#define EXCEPTION_COUNT_MAX 16 /* of the first elements of a sample */
+
+/* About what the scale of a new group takes. */
+#define SCALE_NBITS 24
+
+/* Tries of the decision for one tensor. */
+typedef struct prober {
+    const lmc_content *content;
+    lmc_narrow_work *work;
+    lmc_narrow_choice *choice; /* the best so far ... */
+    double nbits;              /* ... and what it takes, in bits an element */
+    uint8_t *buffer;           /* the probe, then the sample */
+    size_t probe_count;
+    uint32_t row_length;
+    unsigned product_type;
+} prober;
+
+/* ---- sampled elements ---- */
+
+static lmc_status read_elements(const lmc_content *content, uint64_t first, size_t n, uint8_t *dst)
+{
+    return content->read(content->user, first * content->element_nbytes, dst, n * content->element_nbytes);
+}
+
+/* Reads pieces that begin where rows do and hold whole groups, at even distances. *piece: elements of each. */
+static lmc_status read_sample(const prober *p, uint32_t group_length, size_t *piece, size_t *n)
+{
+    const lmc_content *const content = p->content;
+    const size_t most = (size_t)lmc_min_u64(content->value_count, LMC_NARROW_SAMPLE_VALUES);
+    const size_t wanted = lmc_min_size(most, ROW_LENGTH_DEFAULT);
+    const uint32_t unit = p->row_length <= wanted ? p->row_length : group_length;
+    *piece = unit <= wanted ? wanted / unit * unit : lmc_min_size(unit, most);
+    const size_t count = most / *piece;
+    const uint64_t rows = content->value_count / p->row_length;
+    *n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t row = count > 1 ? rows * i / count : 0;
+        const uint64_t first = lmc_min_u64(row * p->row_length, content->value_count - *piece);
+        LMC_TRY(read_elements(content, first, *piece, p->buffer + *n * content->element_nbytes));
+        *n += *piece;
+    }
+    return LMC_OK;
+}
+
+/* The entropy of numbers, in bits each. */
+static double entropy_of(const uint8_t *numbers, size_t n)
+{
+    uint32_t counts[256] = {0};
+    unsigned used;
+    for (size_t i = 0; i < n; i++)
+        counts[numbers[i]]++;
+    return lmc_counts_entropy(counts, 256, &used);
+}
+
+/* Keeps what was tried if it is better. */
+static void keep_if_better(prober *p, size_t n, size_t missed, double group_nbits)
+{
+    lmc_narrow_work *const work = p->work;
+    const double wide_nbits = 8.0 * p->content->element_nbytes;
+    const double side_nbits = (group_nbits + (double)missed * 2 * wide_nbits) / (double)n;
+    const double nbits = entropy_of(work->tried_numbers, n) + side_nbits;
+    if (missed > n / EXCEPTION_SHARE_MAX || nbits >= p->nbits)
+        return;
+    p->nbits = nbits;
+    *p->choice = work->tried;
+    p->choice->side_nbits = side_nbits;
+    work->sample_count = n;
+    memcpy(work->numbers, work->tried_numbers, n);
+}
+
+/* ---- products ---- */
+
+/* Tries a kind of factors with groups of one length on the sample. */
+static lmc_status try_products(prober *p, uint32_t group_length, unsigned most_tried)
+{
+    lmc_narrow_work *const work = p->work;
+    lmc_narrow_choice *const tried = &work->tried;
+    const unsigned nbytes = p->content->element_nbytes;
+    const uint32_t row_length = p->row_length;
+    size_t piece, n, missed = 0, new_count = 0;
+    float above = 0;
+    tried->narrow.row_length = row_length;
+    tried->narrow.group_length = group_length;
+    LMC_TRY(read_sample(p, group_length, &piece, &n));
+    for (size_t i = 0; i < n;) {
+        const size_t column = i % piece % row_length;
+        const size_t left = lmc_min_size(row_length - column, piece - i % piece);
+        const lmc_product_group group = {&tried->narrow, &tried->order, lmc_kernels_get(),
+                                         p->buffer + i * nbytes, lmc_min_size(group_length, left)};
+        float scale;
+        missed += lmc_product_find(&group, most_tried, &tried->likely, &scale, work->tried_numbers + i);
+        new_count += scale != above;
+        above = scale;
+        i += group.n;
+        if (missed > EXCEPTION_COUNT_MAX + i / EXCEPTION_SHARE_MAX)
+            return LMC_OK;
+    }
+    keep_if_better(p, n, missed, SCALE_NBITS * (double)new_count);
+    return LMC_OK;
+}
+
+/* Values of NF4, of the paper on QLoRA (arXiv 2305.14314, appendix E), and of the FP4 of bitsandbytes. */
+static const float nf4_factors[16] = {-1.0f,
+                                      -0.6961928009986877f,
+                                      -0.5250730514526367f,
+                                      -0.39491748809814453f,
+                                      -0.28444138169288635f,
+                                      -0.18477343022823334f,
+                                      -0.09105003625154495f,
+                                      0.0f,
+                                      0.07958029955625534f,
+                                      0.16093020141124725f,
+                                      0.24611230194568634f,
+                                      0.33791524171829224f,
+                                      0.44070982933044434f,
+                                      0.5626170039176941f,
+                                      0.7229568362236023f,
+                                      1.0f};
+
+/* Prepares work->tried for a kind of factors. */
+static void start_products(prober *p, unsigned factor_kind)
+{
+    lmc_narrow_choice *const tried = &p->work->tried;
+    lmc_narrow_set_form(&tried->narrow, LMC_FMT_NARROW_PRODUCT, p->content->element_nbytes);
+    tried->narrow.product_type = (uint8_t)p->product_type;
+    lmc_narrow_set_factors(&tried->narrow, factor_kind);
+    if (factor_kind == LMC_FMT_FACTORS_LIST) {
+        tried->narrow.listed_count = LMC_COUNT(nf4_factors);
+        memcpy(tried->narrow.factors, nf4_factors, sizeof nf4_factors);
+    }
+    lmc_factor_order_init(&tried->order, &tried->narrow);
+    tried->likely = factor_kind == LMC_FMT_FACTORS_E4M3   ? 448
+                    : factor_kind == LMC_FMT_FACTORS_E5M2 ? 57344
+                    : factor_kind == LMC_FMT_FACTORS_LIST ? 1
+                                                          : 127;
+}
+
+/* Lengths of groups that tools use; 0 stands for the row. */
+static const uint16_t group_lengths[] = {0, 128, 64, 32};
+
+/* Tries a kind of factors with all lengths. */
+static lmc_status try_lengths(prober *p, unsigned factor_kind, unsigned most_tried)
+{
+    start_products(p, factor_kind);
+    for (size_t i = 0; i < LMC_COUNT(group_lengths); i++) {
+        const uint32_t length = group_lengths[i] == 0 ? p->row_length : group_lengths[i];
+        if (length > p->row_length || (i > 0 && length == p->row_length))
+            continue;
+        const double before = p->nbits;
+        LMC_TRY(try_products(p, length, most_tried));
+        if (p->nbits < before) /* shorter groups have the same scales, and take more room */
+            break;
+    }
+    return LMC_OK;
+}
+
+/* Elements of the probe as F32. */
+static void probe_singles(const prober *p, size_t n, float *singles)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    if (p->product_type == LMC_FMT_PRODUCT_F32)
+        memcpy(singles, p->buffer, n * sizeof *singles);
+    else
+        kernels->widen[p->product_type == LMC_FMT_PRODUCT_F16 ? LMC_FMT_NARROW_F16_IN_F32
+                                                              : LMC_FMT_NARROW_BF16_IN_F32](
+            p->buffer, n, (uint8_t *)singles);
+}
+
+/* Are the first elements near integers, if the largest one is `most`? tolerance: of a quotient, as a share of it. */
+static int are_near_integers(const float *singles, float inverse, float tolerance)
+{
+    int tested = 0;
+    for (size_t i = 0; i < INTEGERS_TESTED; i++) {
+        const float quotient = singles[i] < 0 ? -singles[i] * inverse : singles[i] * inverse;
+        if (!(quotient < 129))
+            return 0;
+        const float off = quotient - (float)(int)(quotient + 0.5f);
+        if ((off < 0 ? -off : off) > quotient * tolerance)
+            return 0;
+        tested += quotient > 0;
+    }
+    return tested > INTEGERS_TESTED / 4;
+}
+
+/* May the probe be products of integers and a scale whose group begins with it? */
+static int may_be_integers(const prober *p)
+{
+    static const float most[] = {127, 128, 7, 8};
+    static const float tolerance[] = {0x1p-22f, 0x1p-10f, 0x1p-7f}; /* of both elements of a quotient */
+    float singles[PROBE_VALUES], largest = 0;
+    const size_t n = lmc_min_size(p->probe_count, PROBE_VALUES);
+    probe_singles(p, n, singles);
+    size_t i = 0;
+    for (size_t length = 32; i < n; length *= 2) {
+        for (; i < lmc_min_size(length, n); i++) {
+            const float magnitude = singles[i] < 0 ? -singles[i] : singles[i];
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        if (!(largest > 0 && largest < 3e38f))
+            continue;
+        for (size_t k = 0; k < LMC_COUNT(most); k++)
+            if (are_near_integers(singles, most[k] / largest, tolerance[p->product_type]))
+                return 1;
+    }
+    return 0;
+}
+
+/* Have the first elements only as many significands as factors with so few bits make? */
+static unsigned count_significands(const prober *p)
+{
+    float singles[SIGNIFICANDS_TESTED];
+    uint64_t seen[2] = {0, 0};
+    probe_singles(p, SIGNIFICANDS_TESTED, singles);
+    for (size_t i = 0; i < SIGNIFICANDS_TESTED; i++) {
+        const uint32_t bits = lmc_load32(&singles[i]);
+        const unsigned top = bits >> 16 & 0x7f;
+        if ((bits & 0x7fffffff) != 0)
+            seen[top / 64] |= UINT64_C(1) << top % 64;
+    }
+    return lmc_popcount64(seen[0]) + lmc_popcount64(seen[1]);
+}
+
+/* Tries products of all kinds that the probe does not rule out. */
+static lmc_status look_for_products(prober *p)
+{
+    const unsigned nbytes = p->content->element_nbytes;
+    const unsigned significands = count_significands(p);
+    const int may_be_listed =
+        lmc_palette_count(p->buffer, SIGNIFICANDS_TESTED, nbytes, LISTED_SEEN_MAX) <= LISTED_SEEN_MAX;
+    int may_be_integer = may_be_integers(p);
+    const unsigned most_tried = LMC_FACTOR_COUNT;
+    if (!may_be_integer && p->content->value_count >= SEARCHED_VALUES_MIN) {
+        float likely = 127;
+        start_products(p, LMC_FMT_FACTORS_I8_ZEROS);
+        const lmc_product_group group = {&p->work->tried.narrow, &p->work->tried.order, lmc_kernels_get(),
+                                         p->buffer, lmc_min_size(p->probe_count, SEARCHED_LENGTH)};
+        float scale;
+        may_be_integer = lmc_product_find(&group, most_tried, &likely, &scale, p->work->tried_numbers) == 0;
+    }
+    if (may_be_integer) {
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8, most_tried));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8_ZEROS, most_tried));
+    }
+    if (significands <= 8)
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E4M3, most_tried));
+    if (significands <= 4)
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E5M2, most_tried));
+    if (may_be_listed)
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_LIST, most_tried));
+    return LMC_OK;
+}
+
+/* ---- palettes ---- */
+
+static lmc_status try_palette(prober *p)
+{
+    lmc_narrow_work *const work = p->work;
+    const unsigned nbytes = p->content->element_nbytes;
+    size_t piece, n, missed = 0;
+    lmc_narrow_set_form(&work->tried.narrow, LMC_FMT_NARROW_PALETTE, nbytes);
+    work->tried.narrow.row_length = work->tried.narrow.group_length = UINT32_MAX;
+    LMC_TRY(read_sample(p, p->row_length, &piece, &n));
+    const unsigned count = lmc_palette_find(p->buffer, n, nbytes, work->palette, work->tried_numbers);
+    for (size_t i = 0; i < n; i++)
+        missed += memcmp(work->palette + (size_t)work->tried_numbers[i] * nbytes, p->buffer + i * nbytes,
+                         nbytes) != 0;
+    if (count > 2)
+        keep_if_better(p, n, missed, 8.0 * nbytes * count);
+    return LMC_OK;
+}
+
+/* ---- floats in wider floats ---- */
+
+/* How many of n elements are no numbers of the narrower type. */
+static size_t count_wide(unsigned form, const uint8_t *src, size_t n, unsigned nbytes)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    uint8_t narrow[FLOATS_TESTED * sizeof(uint32_t)], wide[FLOATS_TESTED * sizeof(uint64_t)];
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += FLOATS_TESTED) {
+        const size_t m = lmc_min_size(FLOATS_TESTED, n - i);
+        const uint8_t *const piece = src + i * nbytes;
+        kernels->narrow[form](piece, m, narrow);
+        kernels->widen[form](narrow, m, wide);
+        for (size_t k = 0; k < m; k++)
+            count += memcmp(wide + k * nbytes, piece + k * nbytes, nbytes) != 0;
+    }
+    return count;
+}
+
+/* Finds the first form of a narrower float that fits. */
+static lmc_status look_for_floats(prober *p)
+{
+    const unsigned nbytes = p->content->element_nbytes;
+    /* most BF16 numbers are F16 numbers as well */
+    static const uint8_t forms[] = {LMC_FMT_NARROW_BF16_IN_F32, LMC_FMT_NARROW_F16_IN_F32,
+                                    LMC_FMT_NARROW_F32_IN_F64};
+    for (size_t i = 0; nbytes >= 4 && i < LMC_COUNT(forms); i++) {
+        const unsigned form = forms[i];
+        size_t piece, n;
+        if ((form == LMC_FMT_NARROW_F32_IN_F64) != (nbytes == 8) ||
+            count_wide(form, p->buffer, FLOATS_TESTED, nbytes) > 1)
+            continue;
+        LMC_TRY(read_sample(p, p->row_length, &piece, &n));
+        if (count_wide(form, p->buffer, n, nbytes) <= n / EXCEPTION_SHARE_MAX) {
+            lmc_narrow_set_form(&p->choice->narrow, form, nbytes);
+            return LMC_OK;
+        }
+        LMC_TRY(read_elements(p->content, 0, FLOATS_TESTED, p->buffer));
+    }
+    return LMC_OK;
+}
+
+/* ---- the whole ---- */
+
+/* Reads a row from the middle of the tensor, or its beginning. */
+static lmc_status read_probe(prober *p)
+{
+    const lmc_content *const content = p->content;
+    const uint64_t row = content->value_count / p->row_length / 2;
+    const uint64_t share = content->value_count / PROBE_SHARE;
+    const uint64_t most = share > PROBE_VALUES ? share : PROBE_VALUES;
+    const uint64_t wanted = lmc_min_u64(p->row_length, lmc_min_u64(most, LMC_NARROW_SAMPLE_VALUES));
+    const uint64_t first = row * p->row_length;
+    p->probe_count = (size_t)lmc_min_u64(wanted, content->value_count - first);
+    return read_elements(content, first, p->probe_count, p->buffer);
+}
+
+lmc_status lmc_narrow_decide(const lmc_content *content, lmc_narrow_work *work, uint8_t *buffer,
+                             lmc_narrow_choice *choice)
+{
+    const lmc_dtype dtype = content->dtype;
+    prober p = {.content = content,
+                .work = work,
+                .choice = choice,
+                .nbits = 8.0 * content->element_nbytes,
+                .buffer = buffer,
+                .product_type = dtype == LMC_DTYPE_F16    ? LMC_FMT_PRODUCT_F16
+                                : dtype == LMC_DTYPE_BF16 ? LMC_FMT_PRODUCT_BF16
+                                                          : LMC_FMT_PRODUCT_F32};
+    choice->narrow.is_used = 0;
+    choice->side_nbits = 0;
+    if (content->level == LMC_LEVEL_FAST || content->value_count < VALUES_MIN ||
+        (dtype != LMC_DTYPE_F32 && dtype != LMC_DTYPE_F16 && dtype != LMC_DTYPE_BF16 &&
+         dtype != LMC_DTYPE_F64))
+        return LMC_OK;
+    p.row_length =
+        content->column_count >= LMC_FMT_GROUP_LENGTH_MIN ? content->column_count : ROW_LENGTH_DEFAULT;
+    p.row_length = (uint32_t)lmc_min_u64(p.row_length, content->value_count);
+    LMC_TRY(read_probe(&p));
+    if (p.probe_count < VALUES_TESTED)
+        return LMC_OK;
+    if (lmc_palette_count(buffer, VALUES_TESTED, content->element_nbytes, VALUES_SEEN_MAX) <=
+        VALUES_SEEN_MAX) {
+        LMC_TRY(try_palette(&p));
+        LMC_TRY(read_probe(&p));
+    }
+    if (dtype != LMC_DTYPE_F64) {
+        LMC_TRY(look_for_products(&p));
+        if (choice->narrow.is_used)
+            return LMC_OK;
+        LMC_TRY(read_probe(&p));
+    }
+    return choice->narrow.is_used ? LMC_OK : look_for_floats(&p);
+}
+
+/* ---- narrow elements as content ---- */
+
+/* Numbers of the sample, in the order of the tensor, each for as many elements as the sample is smaller. */
+static lmc_status read_numbers(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    const lmc_narrow_work *const work = user;
+    const uint64_t value_count = work->content->value_count;
+    const size_t count = work->sample_count;
+    uint8_t *const numbers = dst;
+    uint64_t place =
+        value_count > count ? (uint64_t)((double)offset / (double)value_count * (double)count) : offset;
+    for (size_t i = 0; i < nbytes; i++, place++)
+        numbers[i] = work->numbers[place % count];
+    return LMC_OK;
+}
+
+/* Elements that are read at once. */
+#define PIECE_VALUES 512
+
+static lmc_status read_floats(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    const lmc_narrow_work *const work = user;
+    const lmc_narrow *const narrow = &work->choice->narrow;
+    uint8_t wide[PIECE_VALUES * sizeof(uint64_t)];
+    const uint64_t first = offset / narrow->element_nbytes;
+    const size_t n = nbytes / narrow->element_nbytes;
+    for (size_t i = 0; i < n; i += PIECE_VALUES) {
+        const size_t m = lmc_min_size(PIECE_VALUES, n - i);
+        LMC_TRY(read_elements(work->content, first + i, m, wide));
+        lmc_kernels_get()->narrow[narrow->form](wide, m, (uint8_t *)dst + i * narrow->element_nbytes);
+    }
+    return LMC_OK;
+}
+
+lmc_content lmc_narrow_content(const lmc_content *content, const lmc_narrow_choice *choice,
+                               lmc_narrow_work *work)
+{
+    static const lmc_dtype float_dtypes[] = {LMC_DTYPE_F16, LMC_DTYPE_BF16, LMC_DTYPE_F32};
+    static const lmc_dtype factor_dtypes[] = {LMC_DTYPE_I8, LMC_DTYPE_I8, LMC_DTYPE_F8_E4M3,
+                                              LMC_DTYPE_F8_E5M2, LMC_DTYPE_U8};
+    const lmc_narrow *const narrow = &choice->narrow;
+    lmc_content elements = *content;
+    work->content = content;
+    work->choice = choice;
+    elements.read = narrow->form < LMC_FMT_NARROW_PRODUCT ? read_floats : read_numbers;
+    elements.read_base = NULL;
+    elements.user = work;
+    elements.element_nbytes = narrow->element_nbytes;
+    elements.nbytes = content->value_count * narrow->element_nbytes;
+    elements.src = elements.base = NULL;
+    elements.dtype = LMC_DTYPE_U8;
+    if (narrow->form < LMC_FMT_NARROW_PRODUCT) {
+        elements.dtype = float_dtypes[narrow->form];
+    } else {
+        elements.level = LMC_LEVEL_DEFAULT; /* a sample is not all */
+        if (narrow->form == LMC_FMT_NARROW_PRODUCT)
+            elements.dtype = factor_dtypes[narrow->factor_kind];
+    }
+    return elements;
+}

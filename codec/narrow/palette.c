@@ -1,0 +1,64 @@
+/* palette.c - collects the values of a group in a hash table, and sorts them. */
+#include "codec/narrow/palette.h"
+
+#define SLOT_COUNT_LOG2 10 /* at most a quarter is in use */
+#define SLOT_COUNT (1u << SLOT_COUNT_LOG2)
+
+/* Values in the order in which they came. */
+typedef struct collection {
+    unsigned count;
+    uint64_t value[LMC_PALETTE_VALUES_MAX];
+    uint16_t slot[SLOT_COUNT]; /* the place of a value and 1; 0: free */
+} collection;
+
+/* The place of a value, which is added if there is room for one of `most`; -1 without. */
+LMC_INLINE int place_of(collection *c, uint64_t value, unsigned most)
+{
+    unsigned s = (unsigned)(value * UINT64_C(0x9e3779b97f4a7c15) >> (64 - SLOT_COUNT_LOG2));
+    while (c->slot[s] != 0 && c->value[c->slot[s] - 1] != value)
+        s = (s + 1) % SLOT_COUNT;
+    if (c->slot[s] != 0)
+        return c->slot[s] - 1;
+    if (c->count == most)
+        return -1;
+    c->value[c->count++] = value;
+    c->slot[s] = (uint16_t)c->count;
+    return (int)c->count - 1;
+}
+
+unsigned lmc_palette_count(const uint8_t *src, size_t n, unsigned nbytes, unsigned most)
+{
+    collection c;
+    c.count = 0;
+    memset(c.slot, 0, sizeof c.slot);
+    for (size_t i = 0; i < n; i++)
+        if (place_of(&c, lmc_load_n(src + i * nbytes, nbytes), most) < 0)
+            return most + 1;
+    return c.count;
+}
+
+unsigned lmc_palette_find(const uint8_t *src, size_t n, unsigned nbytes, uint8_t *palette, uint8_t *numbers)
+{
+    collection c;
+    uint64_t sorted[LMC_PALETTE_VALUES_MAX];
+    uint8_t number[LMC_PALETTE_VALUES_MAX]; /* of each place */
+    c.count = 0;
+    memset(c.slot, 0, sizeof c.slot);
+    for (size_t i = 0; i < n; i++) {
+        const int place = place_of(&c, lmc_load_n(src + i * nbytes, nbytes), LMC_PALETTE_VALUES_MAX);
+        numbers[i] = (uint8_t)(place < 0 ? 0 : place);
+    }
+    for (unsigned i = 0; i < c.count; i++) {
+        unsigned k = i;
+        for (; k > 0 && sorted[k - 1] > c.value[i]; k--)
+            sorted[k] = sorted[k - 1];
+        sorted[k] = c.value[i];
+    }
+    for (unsigned k = 0; k < c.count; k++) {
+        lmc_store_n(palette + (size_t)k * nbytes, sorted[k], nbytes);
+        number[place_of(&c, sorted[k], LMC_PALETTE_VALUES_MAX)] = (uint8_t)k;
+    }
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = number[numbers[i]];
+    return c.count;
+}

@@ -1,0 +1,344 @@
+/* product.c - the largest element of a group is a product of the scale and some factor. For each factor that may be, the
+ * interval of the scale is narrowed by the other elements, until it is empty or a scale is left. */
+#include "codec/narrow/product.h"
+
+/* Elements that are looked at together. */
+#define PIECE_VALUES 256
+
+/* Elements by which a scale is narrowed before it is tried on all; and if it misses some. */
+#define NARROWED_VALUES 64
+#define NARROWED_VALUES_MORE 1024
+
+/* The first elements, for a quick look at a scale. */
+#define START_VALUES 16
+
+/* A scale may miss one element in so many, and one. */
+#define MISSED_SHARE 64
+
+/* ---- factors in order ---- */
+
+static unsigned cell_of(float quotient)
+{
+    return lmc_load32(&quotient) >> LMC_FACTOR_CELL_SHIFT;
+}
+
+/* Sorts the numbers of the factors but -0 by value. */
+static void sort_factors(lmc_factor_order *order, const lmc_narrow *narrow)
+{
+    const unsigned count =
+        narrow->factor_kind == LMC_FMT_FACTORS_LIST ? narrow->listed_count : LMC_FACTOR_COUNT;
+    order->count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const float factor = narrow->factors[i];
+        if (factor == 0)
+            order->zero[lmc_load32(&factor) >> 31] = (uint8_t)i;
+        if (lmc_load32(&factor) >> 31 && factor == 0)
+            continue;
+        unsigned place = order->count++;
+        while (place > 0 && narrow->factors[order->number[place - 1]] > factor) {
+            order->number[place] = order->number[place - 1];
+            place--;
+        }
+        order->number[place] = (uint8_t)i;
+    }
+}
+
+/* The factors that the largest element may be: the largest ones of both signs first, since scales are chosen so that
+ * they are in use; then all others, the smaller ones first, since multiples of a scale fit as well. */
+static void order_largest(lmc_factor_order *order, const lmc_narrow *narrow)
+{
+    static const int8_t likely_integers[] = {7, -8, -7, 127, -128, -127};
+    const int is_integer = narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS;
+    order->largest_count = 0;
+    if (is_integer) {
+        for (size_t i = 0; i < LMC_COUNT(likely_integers); i++)
+            order->largest[order->largest_count++] = (uint8_t)likely_integers[i];
+        for (unsigned m = 1; m < 127; m++) {
+            order->largest[order->largest_count++] = (uint8_t)m;
+            order->largest[order->largest_count++] = (uint8_t)(256 - m);
+        }
+        return;
+    }
+    for (unsigned low = 0, high = order->count; low < high;) { /* outermost first */
+        const float bottom = -narrow->factors[order->number[low]],
+                    top = narrow->factors[order->number[high - 1]];
+        order->largest[order->largest_count++] = top >= bottom ? order->number[--high] : order->number[low++];
+    }
+}
+
+void lmc_factor_order_init(lmc_factor_order *order, const lmc_narrow *narrow)
+{
+    memset(order, 0, sizeof *order);
+    order->zero[0] = order->zero[1] = 0;
+    sort_factors(order, narrow);
+    if (order->zero[1] == 0)
+        order->zero[1] = order->zero[0];
+    for (unsigned i = 0; i + 1 < order->count; i++)
+        order->middle[i] = (narrow->factors[order->number[i]] + narrow->factors[order->number[i + 1]]) / 2;
+    for (unsigned cell = 0; cell < LMC_FACTOR_CELL_COUNT; cell++) {
+        /* the least quotient of a cell: with its sign, its first or its last bits */
+        const int is_negative = cell >= LMC_FACTOR_CELL_COUNT / 2;
+        const uint32_t bits = (uint32_t)cell << LMC_FACTOR_CELL_SHIFT;
+        const uint32_t least_bits = is_negative ? bits | ((1u << LMC_FACTOR_CELL_SHIFT) - 1) : bits;
+        float least;
+        unsigned i = 0;
+        memcpy(&least, &least_bits, sizeof least);
+        while (i + 1 < order->count && order->middle[i] <= least)
+            i++;
+        order->first[cell] = (uint8_t)i;
+    }
+    order_largest(order, narrow);
+}
+
+/* The number of the factor nearest to a quotient. */
+LMC_INLINE uint8_t nearest_factor(const lmc_factor_order *order, float quotient)
+{
+    unsigned i = order->first[cell_of(quotient)];
+    while (i + 1 < order->count && order->middle[i] <= quotient)
+        i++;
+    return order->number[i];
+}
+
+/* ---- elements ---- */
+
+/* Elements as F32. */
+static void load_singles(const lmc_product_group *group, size_t first, size_t n, float *singles)
+{
+    const unsigned type = group->narrow->product_type;
+    const uint8_t *const src = group->src + first * group->narrow->wide_nbytes;
+    if (type == LMC_FMT_PRODUCT_F32)
+        memcpy(singles, src, n * sizeof *singles);
+    else
+        group->kernels
+            ->widen[type == LMC_FMT_PRODUCT_F16 ? LMC_FMT_NARROW_F16_IN_F32 : LMC_FMT_NARROW_BF16_IN_F32](
+                src, n, (uint8_t *)singles);
+}
+
+static void number_integers(const float *singles, float inverse, const uint8_t zero[2], size_t n,
+                            uint8_t *numbers)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float quotient = singles[i] * inverse;
+        const float limited = quotient > 127 ? 127 : quotient < -128 ? -128 : quotient;
+        const int number = (int)(limited + (limited < 0 ? -0.5f : 0.5f));
+        uint32_t bits;
+        memcpy(&bits, &singles[i], sizeof bits);
+        numbers[i] = (uint8_t)(bits == 0x80000000 ? zero[1] : number);
+    }
+}
+
+static void number_floats(const lmc_factor_order *order, const float *singles, float inverse, size_t n,
+                          uint8_t *numbers)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = lmc_load32(&singles[i]);
+        numbers[i] =
+            (bits & 0x7fffffff) == 0 ? order->zero[bits >> 31] : nearest_factor(order, singles[i] * inverse);
+    }
+}
+
+/* Numbers of n <= PIECE_VALUES elements from `first` on. Returns how many are no products. */
+static size_t number_piece(const lmc_product_group *group, float scale, size_t first, size_t n,
+                           uint8_t *numbers)
+{
+    const lmc_narrow *const narrow = group->narrow;
+    const unsigned nbytes = narrow->wide_nbytes;
+    const uint8_t *const src = group->src + first * nbytes;
+    float singles[PIECE_VALUES];
+    uint8_t products[PIECE_VALUES * sizeof(float)];
+    size_t missed = 0;
+    load_singles(group, first, n, singles);
+    if (narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS)
+        number_integers(singles, 1 / scale, group->order->zero, n, numbers);
+    else
+        number_floats(group->order, singles, 1 / scale, n, numbers);
+    group->kernels->multiply[narrow->product_type](narrow->factors, scale, numbers, n, products);
+    if (memcmp(products, src, n * nbytes) == 0)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        missed += memcmp(products + i * nbytes, src + i * nbytes, nbytes) != 0;
+    return missed;
+}
+
+size_t lmc_product_numbers(const lmc_product_group *group, float scale, uint8_t *numbers)
+{
+    size_t missed = 0;
+    for (size_t i = 0; i < group->n; i += PIECE_VALUES)
+        missed += number_piece(group, scale, i, lmc_min_size(PIECE_VALUES, group->n - i), numbers + i);
+    return missed;
+}
+
+int lmc_product_starts_with(const lmc_product_group *group, float scale)
+{
+    uint8_t numbers[START_VALUES];
+    return number_piece(group, scale, 0, lmc_min_size(START_VALUES, group->n), numbers) == 0;
+}
+
+/* ---- the scale ---- */
+
+/* An element, and the interval that rounds to it: half of its last place below and above. */
+typedef struct rounded {
+    double value, low, high;
+} rounded;
+
+static rounded interval_of(float single, unsigned product_type)
+{
+    const unsigned low_nbits = product_type == LMC_FMT_PRODUCT_BF16  ? 16
+                               : product_type == LMC_FMT_PRODUCT_F16 ? 13
+                                                                     : 0;
+    const double magnitude = single < 0 ? -(double)single : single;
+    uint64_t bits;
+    memcpy(&bits, &magnitude, sizeof bits);
+    const uint64_t half = UINT64_C(1) << (28 + low_nbits); /* of the last place, in the bits of a double */
+    rounded r = {magnitude, 0, 0};
+    const uint64_t low = bits - half, high = bits + half;
+    memcpy(&r.low, &low, sizeof r.low);
+    memcpy(&r.high, &high, sizeof r.high);
+    if (product_type == LMC_FMT_PRODUCT_F16 && magnitude < 0x1p-14) { /* denormals are evenly spaced */
+        r.low = magnitude - 0x1p-25;
+        r.high = magnitude + 0x1p-25;
+    }
+    return r;
+}
+
+typedef struct interval {
+    double low, high;
+} interval;
+
+/* The size of the factor nearest to a quotient. */
+LMC_INLINE double nearest_size(const lmc_product_group *group, float quotient)
+{
+    const int is_integer = group->narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS;
+    if (is_integer && quotient > -128 && quotient < 127)
+        return (double)(int)((quotient < 0 ? -quotient : quotient) + 0.5f);
+    const float factor = group->narrow->factors[nearest_factor(group->order, quotient)];
+    return factor < 0 ? -(double)factor : factor;
+}
+
+/* Narrows the scale's interval by elements. Returns 0 once too many of them fit no scale in it. */
+static int narrow_scale(const lmc_product_group *group, const float *singles, size_t n, interval *scale,
+                        size_t *missed)
+{
+    double inverse = 2 / (scale->low + scale->high);
+    for (size_t i = 0; i < n; i++) {
+        const rounded r = interval_of(singles[i], group->narrow->product_type);
+        const double size = nearest_size(group, (float)(singles[i] * inverse));
+        const double low = scale->low * size, high = scale->high * size;
+        if (size == 0 ? r.value != 0 : r.low > high || r.high < low) {
+            if (++*missed > 1 + group->n / MISSED_SHARE)
+                return 0;
+            continue;
+        }
+        if (size == 0 || (r.low <= low && r.high >= high))
+            continue;
+        scale->low = r.low > low ? r.low / size : scale->low;
+        scale->high = r.high < high ? r.high / size : scale->high;
+        inverse = 2 / (scale->low + scale->high);
+    }
+    return 1;
+}
+
+/* The F32 in an interval, but for its very ends, that has the fewest bits; or the nearest to its middle. */
+static float simplest_in(const interval *scale)
+{
+    const double margin = (scale->high - scale->low) / 64;
+    float low = (float)(scale->low + margin), high = (float)(scale->high - margin);
+    uint32_t low_bits = lmc_load32(&low), high_bits = lmc_load32(&high);
+    low_bits += (double)low < scale->low + margin;
+    high_bits -= (double)high > scale->high - margin;
+    if (low_bits > high_bits)
+        return (float)((scale->low + scale->high) / 2);
+    uint32_t simplest = high_bits;
+    for (uint32_t bit = 1; bit != 0 && (high_bits & ~(bit - 1)) >= low_bits; bit <<= 1)
+        simplest = high_bits & ~(bit - 1);
+    float found;
+    memcpy(&found, &simplest, sizeof found);
+    return found;
+}
+
+static int is_scale(float scale)
+{
+    const uint32_t exponent = lmc_load32(&scale) >> 23;
+    return exponent >= LMC_FMT_SCALE_EXPONENT_MIN && exponent <= LMC_FMT_SCALE_EXPONENT_MAX;
+}
+
+/* The element of the largest magnitude; NaN and infinities are largest. */
+static float largest_element(const lmc_product_group *group)
+{
+    float singles[PIECE_VALUES], largest = 0;
+    uint32_t most = 0;
+    for (size_t i = 0; i < group->n; i += PIECE_VALUES) {
+        const size_t n = lmc_min_size(PIECE_VALUES, group->n - i);
+        uint32_t piece_most = 0;
+        load_singles(group, i, n, singles);
+        for (size_t k = 0; k < n; k++) {
+            uint32_t bits;
+            memcpy(&bits, &singles[k], sizeof bits);
+            bits = bits << 1 | bits >> 31; /* of equals the negative one */
+            piece_most = bits > piece_most ? bits : piece_most;
+        }
+        most = piece_most > most ? piece_most : most;
+    }
+    most = most >> 1 | most << 31;
+    memcpy(&largest, &most, sizeof largest);
+    return largest;
+}
+
+/* The scale if the largest element is this factor times it, by so many elements; 0 if there is none. */
+static float scale_by(const lmc_product_group *group, float largest, float factor, size_t narrowed)
+{
+    const rounded r = interval_of(largest, group->narrow->product_type);
+    const double size = factor < 0 ? -(double)factor : factor;
+    const size_t n = lmc_min_size(group->n, narrowed);
+    interval scale = {r.low / size, r.high / size};
+    size_t missed = 0;
+    for (size_t i = 0; i < n; i += PIECE_VALUES) {
+        float singles[PIECE_VALUES];
+        const size_t m = lmc_min_size(n - i, PIECE_VALUES);
+        load_singles(group, i, m, singles);
+        if (!narrow_scale(group, singles, m, &scale, &missed))
+            return 0;
+    }
+    const float found = simplest_in(&scale);
+    return is_scale(found) ? found : 0;
+}
+
+static float find_scale(const lmc_product_group *group, unsigned most_tried, size_t narrowed, float *likely)
+{
+    const lmc_factor_order *const order = group->order;
+    const float largest = largest_element(group);
+    if (largest == 0)
+        return 1;
+    if (!(largest < 3e38f && largest > -3e38f))
+        return 0;
+    const float first = group->narrow->factors[nearest_factor(order, largest < 0 ? -*likely : *likely)];
+    const unsigned count = most_tried < order->largest_count ? most_tried : order->largest_count;
+    for (unsigned i = 0; i <= count; i++) {
+        const float factor = i == 0 ? first : group->narrow->factors[order->largest[i - 1]];
+        if (factor == 0 || (factor < 0) != (largest < 0) || (i > 0 && factor == first))
+            continue;
+        const float scale = scale_by(group, largest, factor, narrowed);
+        if (scale != 0) {
+            *likely = factor < 0 ? -factor : factor;
+            return scale;
+        }
+    }
+    return 0;
+}
+
+size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, float *likely, float *scale,
+                        uint8_t *numbers)
+{
+    size_t missed = group->n;
+    *scale = 0;
+    for (size_t narrowed = NARROWED_VALUES; missed > 0; narrowed = NARROWED_VALUES_MORE) {
+        const float found = find_scale(group, most_tried, narrowed, likely);
+        if (found == 0)
+            break;
+        *scale = found;
+        missed = lmc_product_numbers(group, found, numbers);
+        if (narrowed >= group->n || narrowed == NARROWED_VALUES_MORE)
+            break;
+    }
+    return missed;
+}
