@@ -11,6 +11,9 @@
 #define NBITS_MAX 16.0
 #define COST_OF_BIT 256
 
+/* Costs are summed up over a multiple of so many bins. */
+#define BINS_AT_ONCE 16
+
 /* Values whose bins are found together. */
 #define PIECE_VALUES 64
 
@@ -34,8 +37,16 @@ void lmc_offset_costs_place(lmc_offset_costs *costs, uint16_t mask, unsigned ste
 void lmc_offset_costs_set(lmc_offset_costs *costs, const uint32_t counts[LMC_COST_BINS])
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < LMC_COST_BINS; i++)
+    size_t used_first = LMC_COST_BINS, used_end = 0;
+    for (size_t i = 0; i < LMC_COST_BINS; i++) {
         total += counts[i];
+        if (counts[i] == 0)
+            continue;
+        used_first = used_first < i ? used_first : i;
+        used_end = i + 1;
+    }
+    costs->used_first = (uint16_t)(used_first / BINS_AT_ONCE * BINS_AT_ONCE);
+    costs->used_end = (uint16_t)((used_end + BINS_AT_ONCE - 1) / BINS_AT_ONCE * BINS_AT_ONCE);
     const double total_log2 = lmc_log2(total > 0 ? (double)total : 1);
     uint16_t *const nbits = costs->nbits + LMC_COST_SLACK;
     for (size_t i = 0; i < LMC_COST_BINS; i++) {
@@ -48,20 +59,21 @@ void lmc_offset_costs_set(lmc_offset_costs *costs, const uint32_t counts[LMC_COS
     }
 }
 
-/* The bins of n <= PIECE_VALUES values. */
+/* The bins of n <= PIECE_VALUES values. Numbers fit 16 bits with a sign, which compilers compare quickly. */
 static void find_bins(const lmc_offset_costs *costs, const uint16_t *high, const uint16_t *shift,
                       uint16_t row, size_t n, uint8_t *bins)
 {
     static const uint16_t no_shift[PIECE_VALUES];
-    const uint16_t mask = costs->mask, first = costs->first_bin;
+    const uint16_t mask = costs->mask;
+    const int16_t first = (int16_t)costs->first_bin;
     const unsigned step_log2 = costs->step_log2;
     if (!shift)
         shift = no_shift;
     for (size_t i = 0; i < n; i++) {
         const uint16_t magnitude = (uint16_t)(high[i] + shift[i] + row) & mask;
-        const uint16_t bin = (uint16_t)(magnitude >> step_log2);
-        const uint16_t above = (uint16_t)(bin > first ? bin - first : 0);
-        bins[i] = (uint8_t)(above < LMC_COST_BINS ? above : LMC_COST_BINS - 1);
+        int16_t bin = (int16_t)((int16_t)(magnitude >> step_log2) - first);
+        bin = (int16_t)(bin > 0 ? bin : 0);
+        bins[i] = (uint8_t)(bin < LMC_COST_BINS - 1 ? bin : LMC_COST_BINS - 1);
     }
 }
 
@@ -71,8 +83,14 @@ void lmc_offset_costs_count(const lmc_offset_costs *costs, const uint16_t *high,
     uint8_t bins[PIECE_VALUES];
     for (size_t first = 0; first < n; first += PIECE_VALUES) {
         const size_t m = lmc_min_size(PIECE_VALUES, n - first);
+        size_t i = 0;
         find_bins(costs, high + first, shift ? shift + first : NULL, row, m, bins);
-        for (size_t i = 0; i < m; i++)
+        for (; i + 8 <= m; i += 8) {
+            const uint64_t eight = lmc_load64(bins + i);
+            for (unsigned k = 0; k < 64; k += 8)
+                counts[eight >> k & 0xff]++;
+        }
+        for (; i < m; i++)
             counts[bins[i]]++;
     }
 }
@@ -82,7 +100,7 @@ static uint32_t cost_after(const lmc_offset_costs *costs, const uint16_t counts[
 {
     const uint16_t *const nbits = costs->nbits + (LMC_COST_SLACK + move);
     int32_t sum = 0;
-    for (size_t i = 0; i < LMC_COST_BINS; i++)
+    for (size_t i = costs->used_first; i < costs->used_end; i++)
         sum += (int32_t)(int16_t)nbits[i] * (int16_t)counts[i];
     return (uint32_t)sum;
 }

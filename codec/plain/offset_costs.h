@@ -24,6 +24,7 @@ typedef struct lmc_offset_costs {
     uint16_t mask; /* of the magnitude in a high part */
     uint16_t first_bin;
     uint8_t step_log2;
+    uint16_t used_first, used_end;                                   /* other bins have hardly any values */
     uint16_t nbits[LMC_COST_SLACK + LMC_COST_BINS + LMC_COST_SLACK]; /* of each bin, in 1 / 256 */
 } lmc_offset_costs;
 

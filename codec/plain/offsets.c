@@ -138,8 +138,8 @@ static void count_elements(const lmc_row_coder *coder, const uint8_t *src, size_
     }
 }
 
-int32_t lmc_offsets_find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
-                             lmc_offset_move *move)
+/* The value by the mean of magnitudes. */
+static int32_t value_by_mean(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n)
 {
     const lmc_offsets *const offsets = coder->offsets;
     const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
@@ -152,45 +152,66 @@ int32_t lmc_offsets_find_row(const lmc_row_coder *coder, const uint8_t *src, siz
             &offsets->clip, coder->rotation, src + at * coder->element_nbytes,
             offsets->columns ? offsets->columns + column + at : NULL, piece);
     }
-    const int32_t value = lmc_offsets_row_value(offsets, (double)sum / (double)(piece * piece_count));
-    if (!offsets->costs)
-        return value;
-    const size_t counted_pieces = n > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
-    const size_t counted = n > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : n;
-    uint16_t counts[LMC_COST_BINS] = {0};
-    for (size_t k = 0; k < counted_pieces; k++) {
-        const size_t at = n / counted_pieces * k;
-        count_elements(coder, src + at * coder->element_nbytes, column + at, counted,
-                       (uint16_t)((uint32_t)value << offsets->step_log2), counts);
-    }
-    *move = lmc_offset_costs_move(offsets->costs, counts);
-    return value + move->steps;
+    return lmc_offsets_row_value(offsets, (double)sum / (double)(piece * piece_count));
 }
 
-/* Chooses the rows' values, and the range that they are brought into. */
-static lmc_offset_range choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
-                                    int32_t *values)
+/* How a row of that value moves to where it is cheapest. */
+static lmc_offset_move move_by_costs(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
+                                     int32_t value)
 {
     const lmc_offsets *const offsets = coder->offsets;
-    const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
-    size_t column = (size_t)(first % offsets->column_count);
-    int32_t least = INT32_MAX, most = INT32_MIN;
-    lmc_offset_ranges ranges;
-    lmc_offset_move move = {0};
-    for (size_t i = 0, row = 0; i < n; row++, column = 0) {
-        const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        values[row] = lmc_offsets_find_row(coder, src + i * coder->element_nbytes, column, m, &move);
-        if (offsets->costs && i == 0)
-            lmc_offset_ranges_begin(&ranges, values[row]);
-        if (offsets->costs)
-            lmc_offset_ranges_add(&ranges, values[row], &move);
-        least = values[row] < least ? values[row] : least;
-        most = values[row] > most ? values[row] : most;
+    const size_t piece_count = n > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
+    const size_t piece = n > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : n;
+    const uint16_t row = (uint16_t)((uint32_t)value << offsets->step_log2);
+    uint16_t counts[LMC_COST_BINS] = {0};
+    for (size_t k = 0; k < piece_count; k++) {
+        const size_t at = n / piece_count * k;
+        count_elements(coder, src + at * coder->element_nbytes, column + at, piece, row, counts);
+    }
+    return lmc_offset_costs_move(offsets->costs, counts);
+}
+
+int32_t lmc_row_values_find(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
+                            lmc_row_values *values)
+{
+    int32_t value = value_by_mean(coder, src, column, n);
+    if (coder->offsets->costs) {
+        const lmc_offset_move move = move_by_costs(coder, src, column, n, value);
+        value += move.steps;
+        if (values->count == 0)
+            lmc_offset_ranges_begin(&values->ranges, value);
+        lmc_offset_ranges_add(&values->ranges, value, &move);
+    }
+    values->least = values->count == 0 || value < values->least ? value : values->least;
+    values->most = values->count == 0 || value > values->most ? value : values->most;
+    values->steps[values->count++] = value;
+    return value;
+}
+
+lmc_offset_range lmc_row_values_range(const lmc_row_coder *coder, const lmc_row_values *values)
+{
+    const int32_t span = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
+    if (coder->offsets->costs)
+        return lmc_offset_ranges_choose(&values->ranges);
+    return (lmc_offset_range){values->most - values->least > span ? values->most - span : values->least,
+                              values->most};
+}
+
+/* Chooses the values of a block's rows. Returns the range that they must be brought into. */
+static lmc_offset_range choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
+                                    int32_t *steps)
+{
+    const uint32_t column_count = coder->offsets->column_count;
+    lmc_row_values values;
+    values.steps = steps;
+    values.count = 0;
+    size_t column = (size_t)(first % column_count);
+    for (size_t i = 0; i < n; column = 0) {
+        const size_t m = lmc_min_size(column_count - column, n - i);
+        lmc_row_values_find(coder, src + i * coder->element_nbytes, column, m, &values);
         i += m;
     }
-    if (offsets->costs)
-        return lmc_offset_ranges_choose(&ranges);
-    return (lmc_offset_range){most - least > range ? most - range : least, most};
+    return lmc_row_values_range(coder, &values);
 }
 
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,

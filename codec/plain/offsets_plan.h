@@ -28,6 +28,8 @@ typedef struct lmc_offsets_work {
     uint16_t shifted[LMC_ROW_PIECE_VALUES];
     uint8_t piece[LMC_ROW_PIECE_VALUES * sizeof(uint64_t)];
     uint8_t row[LMC_COLUMN_COUNT_MAX * sizeof(uint64_t)];
+    int32_t
+        block_rows[(1 << LMC_BLOCK_LOG2_MAX) / LMC_FMT_COLUMN_COUNT_MIN + 1]; /* values of a block's rows */
     uint32_t bins[LMC_ROW_SAMPLE_BINS];
 } lmc_offsets_work;
 
