@@ -51,8 +51,8 @@ static int write_values(const lmc_delta_job *job, const uint8_t *src, const uint
             return 0;
         uint8_t *const mode = writer->next++;
         const size_t nbytes =
-            lmc_plane_encode(&(lmc_plane_coder){.kernels = job->kernels, .scratch = scratch}, scratch->plane[j], n,
-                             writer->next, lmc_writer_left(writer), mode);
+            lmc_plane_encode(&(lmc_plane_coder){.kernels = job->kernels, .scratch = scratch},
+                             scratch->plane[j], n, writer->next, lmc_writer_left(writer), mode);
         if (nbytes == 0)
             return 0;
         writer->next += nbytes;

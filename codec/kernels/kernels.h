@@ -262,8 +262,8 @@ typedef struct lmc_kernels {
     void (*rans_decode)(const lmc_rans_slot *slots, lmc_rans_in *in, size_t n, uint8_t *symbols);
 
     /* The inverse, from the last symbol to the first, by 256 entries of `table`. Strips come from the last one to the
-     * first; n is a multiple of 64 except in the first call. Returns nonzero iff some symbol cannot be coded; states
-     * and words mean nothing then. */
+     * first; n is a multiple of 64 except in the first call. symbols: n bytes, readable padded. Returns nonzero iff
+     * some symbol cannot be coded; states and words mean nothing then. */
     unsigned (*rans_encode)(const lmc_rans_symbol *table, lmc_rans_out *out, const uint8_t *symbols,
                             size_t n);
 

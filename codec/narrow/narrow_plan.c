@@ -222,7 +222,7 @@ static int may_be_integers(const prober *p)
     const size_t n = lmc_min_size(p->probe_count, PROBE_VALUES);
     probe_singles(p, n, singles);
     size_t i = 0;
-    for (size_t length = 32; i < n; length *= 2) {
+    for (size_t length = lmc_min_size(32, p->row_length); i < n; length *= 2) {
         for (; i < lmc_min_size(length, n); i++) {
             const float magnitude = singles[i] < 0 ? -singles[i] : singles[i];
             largest = magnitude > largest ? magnitude : largest;
@@ -264,7 +264,7 @@ static lmc_status look_for_products(prober *p)
         float likely = 127;
         start_products(p, LMC_FMT_FACTORS_I8_ZEROS);
         const lmc_product_group group = {&p->work->tried.narrow, &p->work->tried.order, lmc_kernels_get(),
-                                         p->buffer, lmc_min_size(p->probe_count, SEARCHED_LENGTH)};
+                                         p->buffer, lmc_min_size(p->row_length, SEARCHED_LENGTH)};
         float scale;
         may_be_integer = lmc_product_find(&group, most_tried, &likely, &scale, p->work->tried_numbers) == 0;
     }
@@ -344,14 +344,15 @@ static lmc_status look_for_floats(prober *p)
 
 /* ---- the whole ---- */
 
-/* Reads a row from the middle of the tensor, or its beginning. */
+/* Reads a row from the middle of the tensor, or its beginning; or several short rows. */
 static lmc_status read_probe(prober *p)
 {
     const lmc_content *const content = p->content;
     const uint64_t row = content->value_count / p->row_length / 2;
     const uint64_t share = content->value_count / PROBE_SHARE;
     const uint64_t most = share > PROBE_VALUES ? share : PROBE_VALUES;
-    const uint64_t wanted = lmc_min_u64(p->row_length, lmc_min_u64(most, LMC_NARROW_SAMPLE_VALUES));
+    const uint64_t least = p->row_length > VALUES_TESTED ? p->row_length : VALUES_TESTED;
+    const uint64_t wanted = lmc_min_u64(least, lmc_min_u64(most, LMC_NARROW_SAMPLE_VALUES));
     const uint64_t first = row * p->row_length;
     p->probe_count = (size_t)lmc_min_u64(wanted, content->value_count - first);
     return read_elements(content, first, p->probe_count, p->buffer);

@@ -119,7 +119,8 @@ static void number_integers(const float *singles, float inverse, const uint8_t z
 {
     for (size_t i = 0; i < n; i++) {
         const float quotient = singles[i] * inverse;
-        const float limited = quotient > 127 ? 127 : quotient < -128 ? -128 : quotient;
+        const float at_most = quotient < 127 ? quotient : 127; /* of NaN, too */
+        const float limited = at_most > -128 ? at_most : -128;
         const int number = (int)(limited + (limited < 0 ? -0.5f : 0.5f));
         uint32_t bits;
         memcpy(&bits, &singles[i], sizeof bits);
@@ -340,5 +341,7 @@ size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, flo
         if (narrowed >= group->n || narrowed == NARROWED_VALUES_MORE)
             break;
     }
+    if (*scale == 0)
+        memset(numbers, group->order->zero[0], group->n);
     return missed;
 }

@@ -41,7 +41,7 @@ int lmc_product_starts_with(const lmc_product_group *group, float scale);
 
 /* Finds a scale, 0 if there is none, and the numbers of the elements by it. likely: the magnitude of the factor that is
  * tried first for the largest element; becomes that of the factor that was found. most_tried: factors that are tried
- * after it. Returns how many elements are not exactly the product; all without a scale. */
+ * after it. Returns how many elements are not exactly the product; all without a scale, and their numbers are equal. */
 size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, float *likely, float *scale,
                         uint8_t *numbers);
 

@@ -120,26 +120,8 @@ int32_t lmc_offsets_row_value(const lmc_offsets *offsets, double mean)
     return (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
 }
 
-/* Elements whose high parts are found together. */
-#define HIGH_VALUES 256
-
-/* Counts n elements of a row, of which the first is in this column, with offsets of columns and row. */
-static void count_elements(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
-                           uint16_t row, uint16_t counts[LMC_COST_BINS])
-{
-    const lmc_offsets *const offsets = coder->offsets;
-    uint16_t high[HIGH_VALUES];
-    for (size_t i = 0; i < n; i += HIGH_VALUES) {
-        const size_t m = lmc_min_size(HIGH_VALUES, n - i);
-        coder->kernels->high_parts[lmc_element_log2(coder->element_nbytes)](
-            coder->rotation, src + i * coder->element_nbytes, m, high);
-        lmc_offset_costs_count(offsets->costs, high, offsets->columns ? offsets->columns + column + i : NULL,
-                               row, m, counts);
-    }
-}
-
-/* The value by the mean of magnitudes. */
-static int32_t value_by_mean(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n)
+/* The value of a row, or of the part that a block has: n elements at src, of which the first is in this column. */
+static int32_t find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n)
 {
     const lmc_offsets *const offsets = coder->offsets;
     const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
@@ -155,63 +137,74 @@ static int32_t value_by_mean(const lmc_row_coder *coder, const uint8_t *src, siz
     return lmc_offsets_row_value(offsets, (double)sum / (double)(piece * piece_count));
 }
 
-/* How a row of that value moves to where it is cheapest. */
-static lmc_offset_move move_by_costs(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
-                                     int32_t value)
+/* Chooses the rows' values. Returns the least one; *most is the greatest. Rows too far apart are brought together. */
+static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
+                           int32_t *values, int32_t *most)
 {
     const lmc_offsets *const offsets = coder->offsets;
+    const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
+    size_t column = (size_t)(first % offsets->column_count);
+    int32_t least = INT32_MAX;
+    *most = INT32_MIN;
+    for (size_t i = 0, row = 0; i < n; row++, column = 0) {
+        const size_t m = lmc_min_size(offsets->column_count - column, n - i);
+        values[row] = find_row(coder, src + i * coder->element_nbytes, column, m);
+        least = values[row] < least ? values[row] : least;
+        *most = values[row] > *most ? values[row] : *most;
+        i += m;
+    }
+    return *most - least > range ? *most - range : least;
+}
+
+/* The move of such a row from a value to where it is cheapest. high: LMC_STRIP_VALUES, padded; any content. */
+static lmc_offset_move move_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
+                                int32_t value, uint16_t *high)
+{
+    const lmc_offsets *const offsets = coder->offsets;
+    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
     const size_t piece_count = n > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
     const size_t piece = n > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : n;
-    const uint16_t row = (uint16_t)((uint32_t)value << offsets->step_log2);
     uint16_t counts[LMC_COST_BINS] = {0};
     for (size_t k = 0; k < piece_count; k++) {
         const size_t at = n / piece_count * k;
-        count_elements(coder, src + at * coder->element_nbytes, column + at, piece, row, counts);
+        coder->kernels->high_parts[element_log2](coder->rotation, src + at * coder->element_nbytes, piece,
+                                                 high);
+        lmc_offset_costs_count(offsets->costs, high, offsets->columns ? offsets->columns + column + at : NULL,
+                               (uint16_t)((uint32_t)value << offsets->step_log2), piece, counts);
     }
     return lmc_offset_costs_move(offsets->costs, counts);
 }
 
-int32_t lmc_row_values_find(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
-                            lmc_row_values *values)
+/* Moves the rows' values to where the rows are cheapest. Returns the least. */
+static int32_t refine_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
+                           int32_t least, lmc_scratch *scratch, int32_t *most)
 {
-    int32_t value = value_by_mean(coder, src, column, n);
-    if (coder->offsets->costs) {
-        const lmc_offset_move move = move_by_costs(coder, src, column, n, value);
-        value += move.steps;
-        if (values->count == 0)
-            lmc_offset_ranges_begin(&values->ranges, value);
-        lmc_offset_ranges_add(&values->ranges, value, &move);
-    }
-    values->least = values->count == 0 || value < values->least ? value : values->least;
-    values->most = values->count == 0 || value > values->most ? value : values->most;
-    values->steps[values->count++] = value;
-    return value;
-}
-
-lmc_offset_range lmc_row_values_range(const lmc_row_coder *coder, const lmc_row_values *values)
-{
-    const int32_t span = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
-    if (coder->offsets->costs)
-        return lmc_offset_ranges_choose(&values->ranges);
-    return (lmc_offset_range){values->most - values->least > span ? values->most - span : values->least,
-                              values->most};
-}
-
-/* Chooses the values of a block's rows. Returns the range that they must be brought into. */
-static lmc_offset_range choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
-                                    int32_t *steps)
-{
-    const uint32_t column_count = coder->offsets->column_count;
-    lmc_row_values values;
-    values.steps = steps;
-    values.count = 0;
-    size_t column = (size_t)(first % column_count);
-    for (size_t i = 0; i < n; column = 0) {
-        const size_t m = lmc_min_size(column_count - column, n - i);
-        lmc_row_values_find(coder, src + i * coder->element_nbytes, column, m, &values);
+    const lmc_offsets *const offsets = coder->offsets;
+    const lmc_offset_range all = {least, *most};
+    size_t column = (size_t)(first % offsets->column_count);
+    lmc_offset_ranges ranges;
+    lmc_offset_ranges_begin(&ranges, least + (*most - least) / 2);
+    for (size_t i = 0, row = 0; i < n; row++, column = 0) {
+        const size_t m = lmc_min_size(offsets->column_count - column, n - i);
+        int32_t *const value = &scratch->row_values[row];
+        *value = lmc_offset_clamp(&all, *value);
+        const lmc_offset_move move =
+            move_row(coder, src + i * coder->element_nbytes, column, m, *value, scratch->strip_high);
+        *value += move.steps;
+        lmc_offset_ranges_add(&ranges, *value, &move);
         i += m;
     }
-    return lmc_row_values_range(coder, &values);
+    const lmc_offset_range range = lmc_offset_ranges_choose(&ranges);
+    const size_t row_count = lmc_offsets_row_count(offsets, first, n);
+    least = range.most;
+    *most = range.least;
+    for (size_t i = 0; i < row_count; i++) {
+        const int32_t value = lmc_offset_clamp(&range, scratch->row_values[i]);
+        scratch->row_values[i] = value;
+        least = value < least ? value : least;
+        *most = value > *most ? value : *most;
+    }
+    return least;
 }
 
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
@@ -219,23 +212,24 @@ int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *sr
 {
     const lmc_offsets *const offsets = coder->offsets;
     const size_t row_count = lmc_offsets_row_count(offsets, first, n);
-    lmc_offset_range range = {0, 0};
+    int32_t least = 0, most = 0;
     if (offsets->has_rows)
-        range = choose_rows(coder, first, src, n, scratch->row_values);
+        least = choose_rows(coder, first, src, n, scratch->row_values, &most);
     else
         memset(scratch->row_values, 0, row_count * sizeof *scratch->row_values);
-    const uint32_t span = (uint32_t)(range.most - range.least);
-    const unsigned nbits = span > 0 ? lmc_highest_bit(span) + 1 : 0;
+    if (offsets->has_rows && offsets->costs)
+        least = refine_rows(coder, first, src, n, least, scratch, &most);
+    const unsigned nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
     const size_t packed_nbytes = lmc_bits_nbytes(row_count * nbits);
     if (lmc_writer_left(writer) < 3 + packed_nbytes + sizeof(uint64_t))
         return 0;
     lmc_write_n(writer, nbits, 1);
-    lmc_write_n(writer, (uint16_t)range.least, 2);
+    lmc_write_n(writer, (uint16_t)least, 2);
     lmc_bit_writer bits = {writer->next, 0, 0};
     for (size_t i = 0; i < row_count; i++) {
-        const int32_t value = lmc_offset_clamp(&range, scratch->row_values[i]);
-        lmc_put_bits(&bits, (uint64_t)(value - range.least), nbits);
-        scratch->rows[i] = (uint16_t)((uint32_t)value << offsets->step_log2);
+        const int32_t value = scratch->row_values[i] > least ? scratch->row_values[i] - least : 0;
+        lmc_put_bits(&bits, (uint64_t)value, nbits);
+        scratch->rows[i] = (uint16_t)((uint32_t)(least + value) << offsets->step_log2);
     }
     lmc_store64(bits.next, bits.pending);
     writer->next += packed_nbytes;

@@ -85,22 +85,6 @@ typedef struct lmc_row_coder {
     unsigned rotation; /* as in lmc_split */
 } lmc_row_coder;
 
-/* The values of a block's rows while they are chosen, and what the range that they are brought into depends on. */
-typedef struct lmc_row_values {
-    int32_t *steps;
-    size_t count;
-    int32_t least, most;
-    lmc_offset_ranges ranges; /* if the offsets have costs */
-} lmc_row_values;
-
-/* Appends the value of a row, or of the part that a block has: n elements at src, of which the first is in this column.
- * Values start with a count of 0. */
-int32_t lmc_row_values_find(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
-                            lmc_row_values *values);
-
-/* The range for all rows of a block. */
-lmc_offset_range lmc_row_values_range(const lmc_row_coder *coder, const lmc_row_values *values);
-
 /* Chooses values for the rows of a block of n >= 1 elements at src, of which the first is element `first` of the frame,
  * and appends them. Returns 0 if there is no room. */
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,

@@ -8,6 +8,10 @@
 #include "codec/plain/offsets.h"
 #include "codec/plain/sample.h"
 
+/* Blocks with a rANS code have so many values, unless the caller says otherwise: the states of the lanes are felt in
+ * smaller ones. */
+#define LMC_RANS_BLOCK_LOG2 18
+
 /* Values and rows of a sample at most. */
 #define LMC_ROW_SAMPLE_VALUES (1 << 20)
 #define LMC_ROW_SAMPLE_ROWS 1024
@@ -27,9 +31,8 @@ typedef struct lmc_offsets_work {
     int32_t row_values[LMC_ROW_SAMPLE_ROWS]; /* in steps */
     uint16_t shifted[LMC_ROW_PIECE_VALUES];
     uint8_t piece[LMC_ROW_PIECE_VALUES * sizeof(uint64_t)];
-    uint8_t row[LMC_COLUMN_COUNT_MAX * sizeof(uint64_t)];
-    int32_t
-        block_rows[(1 << LMC_BLOCK_LOG2_MAX) / LMC_FMT_COLUMN_COUNT_MIN + 1]; /* values of a block's rows */
+    int32_t block_row_values[(1 << LMC_RANS_BLOCK_LOG2) / LMC_FMT_COLUMN_COUNT_MIN + 2]; /* of one block */
+    uint16_t block_rows[(1 << LMC_RANS_BLOCK_LOG2) / LMC_FMT_COLUMN_COUNT_MIN + 2];
     uint32_t bins[LMC_ROW_SAMPLE_BINS];
 } lmc_offsets_work;
 

@@ -26,10 +26,6 @@ typedef struct lmc_plan_room {
     uint8_t *section; /* lmc_section_nbytes_max() and 8 bytes more */
 } lmc_plan_room;
 
-/* Blocks with a rANS code have so many values, unless the caller says otherwise: the states of the lanes are felt in
- * smaller ones. */
-#define LMC_RANS_BLOCK_LOG2 18
-
 /* The result. */
 typedef struct lmc_decision {
     lmc_coding coding;     /* points into the room */

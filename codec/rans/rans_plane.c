@@ -8,10 +8,10 @@
 
 /* Symbols that the encoder passes to a kernel at once: their words fit the slack of scratch->next_symbols. */
 #define ENCODER_STRIP (LMC_STRIP_VALUES / 2)
-_Static_assert(ENCODER_STRIP *WORD_NBYTES <= LMC_SYMBOLS_SLACK, "one strip of words is more than fit");
+_Static_assert(LMC_SYMBOLS_SLACK >= ENCODER_STRIP * WORD_NBYTES, "words of a strip do not fit the slack");
 
-/* The words of all symbols in scratch->next_symbols[0], up to its end. Returns their bytes, or words_max + 1: they are
- * more than that, or a symbol has no frequency. */
+/* The words of all symbols in scratch->next_symbols[0], up to its end. Returns their bytes, or more than
+ * words_nbytes_max if they are more, or if a symbol has no frequency. */
 static size_t encode_words(const lmc_kernels *kernels, const lmc_rans *rans, lmc_scratch *scratch,
                            const uint8_t *symbols, size_t n, size_t words_nbytes_max, lmc_rans_out *out)
 {

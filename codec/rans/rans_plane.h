@@ -11,8 +11,8 @@
 /* Bytes of a plane in front of its words: their number, and the states. */
 #define LMC_RANS_HEAD_NBYTES (4 + 4 * LMC_FMT_RANS_LANE_COUNT)
 
-/* Encodes n >= 1 symbols and the carried bytes to dst, with rans->symbols. Returns the plane's bytes, or 0: they would
- * exceed the capacity, they would not be fewer than n, or a symbol has no frequency. It uses
+/* Encodes n >= 1 symbols, readable padded, and the carried bytes to dst, with rans->symbols. Returns the plane's bytes,
+ * or 0: they would exceed the capacity, they would not be fewer than n, or a symbol has no frequency. It uses
  * scratch->next_symbols[0]. */
 size_t lmc_rans_plane_encode(const lmc_kernels *kernels, const lmc_rans *rans, lmc_scratch *scratch,
                              const uint8_t *symbols, size_t n,

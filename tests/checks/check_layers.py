@@ -7,7 +7,7 @@ import re
 
 FOLDERS = {  # each list from the ground up
     "common": ["."],
-    "codec": ["common", "kernels", "prefix", "rans", "bitset", "plain", "delta", "frame"],
+    "codec": ["common", "kernels", "prefix", "rans", "bitset", "plain", "narrow", "delta", "frame"],
     "safetensors": ["common", "os", "header", "container", "archive", "base", "read", "engine", "convert", "restore",
                     "tree", "run", "."],
     "filter": ["chunk", "plugin"],

@@ -139,6 +139,9 @@ typedef enum data_kind {
     DATA_SPECIAL,    /* NaNs with payloads, infinities, both zeros, denormals, among weights */
     DATA_WILD,       /* weights, one in a hundred of any size */
     DATA_STEPS,      /* runs of equal values */
+    DATA_PRODUCTS, /* floats of 16 and 32 bits: an integer times a scale per 64 of them, now and then none */
+    DATA_HALVES,   /* floats of 32 and 64 bits: numbers of the type half as long, some of them special */
+    DATA_PALETTE,  /* about a hundred values of any bits, now and then another one */
     DATA_KIND_COUNT
 } data_kind;
 
@@ -202,6 +205,112 @@ static MAYBE_UNUSED uint64_t data_special(lmc_dtype dtype)
     }
 }
 
+/* ---- wide elements with narrow contents ---- */
+
+/* Powers of two within the normal F64. */
+static MAYBE_UNUSED double data_power_of_2(int exponent)
+{
+    const uint64_t bits = (uint64_t)(1023 + exponent) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+/* The bits of a number in F16, BF16 or F32, rounded to nearest, ties to even; not for NaN. */
+static MAYBE_UNUSED uint64_t data_float_bits(lmc_dtype dtype, double x)
+{
+    unsigned e, m;
+    uint64_t bits;
+    data_float_nbits(dtype, &e, &m);
+    memcpy(&bits, &x, sizeof bits);
+    const uint64_t sign = bits >> 63 << (e + m), infinity = ((UINT64_C(1) << e) - 1) << m;
+    const int least = 2 - (1 << (e - 1)), exponent = (int)(bits >> 52 & 0x7ff) - 1023;
+    const uint64_t significand = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
+    const unsigned shift = 52 - m + (unsigned)(exponent < least ? least - exponent : 0);
+    if (x == 0 || shift > 53 || exponent > -least + 1)
+        return sign | (x == 0 || shift > 53 ? 0 : infinity);
+    const uint64_t rest = significand & ((UINT64_C(1) << shift) - 1), half = UINT64_C(1) << (shift - 1);
+    const uint64_t down = significand >> shift;
+    const uint64_t rounded = down + (rest > half || (rest == half && (down & 1)));
+    return sign | (rounded + ((uint64_t)(exponent < least ? 0 : exponent - least) << m));
+}
+
+/* The number that the bits of an F16, BF16 or F32 mean; not for infinities and NaN. */
+static MAYBE_UNUSED double data_float_value(lmc_dtype dtype, uint64_t bits)
+{
+    unsigned e, m;
+    data_float_nbits(dtype, &e, &m);
+    const int least = 2 - (1 << (e - 1)), field = (int)(bits >> m & ((1u << e) - 1));
+    const uint64_t mantissa = bits & ((UINT64_C(1) << m) - 1);
+    const uint64_t significand = field > 0 ? mantissa | UINT64_C(1) << m : mantissa;
+    const double size = (double)significand * data_power_of_2(least + (field > 0 ? field - 1 : 0) - (int)m);
+    return bits >> (e + m) & 1 ? -size : size;
+}
+
+/* The product of two F32, rounded to F32 and then to the type. */
+static MAYBE_UNUSED uint64_t data_product(lmc_dtype dtype, float scale, float factor)
+{
+    const uint64_t single = data_float_bits(LMC_DTYPE_F32, (double)scale * (double)factor);
+    const double product = data_float_value(LMC_DTYPE_F32, single);
+    return dtype == LMC_DTYPE_F32 ? single : data_float_bits(dtype, product);
+}
+
+/* A float in a wider one: the number; infinities and NaN keep their sign and the top of the payload, which becomes
+ * quiet in F32. Denormals of F32 are zeros in F64. */
+static MAYBE_UNUSED uint64_t data_widened(lmc_dtype narrow, uint64_t bits)
+{
+    unsigned e, m;
+    data_float_nbits(narrow, &e, &m);
+    const lmc_dtype wide = narrow == LMC_DTYPE_F32 ? LMC_DTYPE_F64 : LMC_DTYPE_F32;
+    unsigned wide_e, wide_m;
+    data_float_nbits(wide, &wide_e, &wide_m);
+    const uint64_t sign = (bits >> (e + m) & 1) << (wide_e + wide_m);
+    const uint64_t mantissa = bits & ((UINT64_C(1) << m) - 1);
+    const unsigned field = (unsigned)(bits >> m & ((1u << e) - 1));
+    if (field == (1u << e) - 1) {
+        const uint64_t quiet = narrow == LMC_DTYPE_F16 && mantissa != 0 ? UINT64_C(1) << (wide_m - 1) : 0;
+        return sign | ((UINT64_C(1) << wide_e) - 1) << wide_m | mantissa << (wide_m - m) | quiet;
+    }
+    if (wide == LMC_DTYPE_F32)
+        return narrow == LMC_DTYPE_BF16 ? bits << 16 : data_float_bits(wide, data_float_value(narrow, bits));
+    const double number = data_float_value(narrow, field == 0 ? bits >> m << m : bits);
+    uint64_t found;
+    memcpy(&found, &number, sizeof found);
+    return found;
+}
+
+static MAYBE_UNUSED uint64_t data_half(lmc_dtype dtype)
+{
+    const lmc_dtype narrow = dtype == LMC_DTYPE_F64 ? LMC_DTYPE_F32 : LMC_DTYPE_F16;
+    if (dtype != LMC_DTYPE_F64 && dtype != LMC_DTYPE_F32)
+        return data_weight(dtype);
+    return data_widened(narrow, random_below(40) ? data_weight(narrow) : data_special(narrow));
+}
+
+/* A number that is the same in every run for the same `number`. */
+static MAYBE_UNUSED uint64_t data_hash(uint64_t number)
+{
+    const uint64_t x = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+#define DATA_GROUP_LENGTH 64
+
+/* Exceptions stand in one group of eight, not in the first one that an encoder sees, and are no larger than products. */
+static MAYBE_UNUSED uint64_t data_of_product(lmc_dtype dtype, size_t i)
+{
+    const size_t group = i / DATA_GROUP_LENGTH;
+    const float scale = 0x1p-30f * (float)(data_hash(group) >> 42); /* less than 2^-8 */
+    const int size = (int)(random_u64() % 128 * (random_u64() % 128) / 127);
+    const float factor = random_u64() & 1 ? (float)size : -(float)size;
+    const int is_exception = group % 8 == 3 && random_below(90) == 0;
+    if (dtype != LMC_DTYPE_F32 && dtype != LMC_DTYPE_F16 && dtype != LMC_DTYPE_BF16)
+        return data_weight(dtype);
+    if (is_exception)
+        return data_product(dtype, scale, 1.37f + factor / 3);
+    return data_product(dtype, scale, i % DATA_GROUP_LENGTH == 7 ? -127 : factor);
+}
+
 static MAYBE_UNUSED uint64_t data_value(lmc_dtype dtype, data_kind kind, size_t i)
 {
     const unsigned nbits = 8 * data_element_nbytes(dtype);
@@ -217,6 +326,9 @@ static MAYBE_UNUSED uint64_t data_value(lmc_dtype dtype, data_kind kind, size_t 
     case DATA_SPECIAL: return random_below(3) ? data_weight(dtype) : data_special(dtype);
     case DATA_WILD: return random_below(100) ? data_weight(dtype) : random_u64();
     case DATA_STEPS: return i / 37 * UINT64_C(0x0101);
+    case DATA_PRODUCTS: return data_of_product(dtype, i);
+    case DATA_HALVES: return data_half(dtype);
+    case DATA_PALETTE: return random_below(500) ? data_hash(random_below(100)) >> (64 - nbits) : random_u64();
     default: return data_weight(dtype);
     }
 }

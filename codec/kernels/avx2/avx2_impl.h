@@ -27,8 +27,8 @@ static void end_past_cache(void)
 
 #include "codec/kernels/avx2/avx2_elements_impl.h"
 #include "codec/kernels/avx2/avx2_layers_impl.h"
-#include "codec/kernels/shared/narrow_loops_impl.h"
 #include "codec/kernels/avx2/avx2_rans_impl.h"
+#include "codec/kernels/shared/narrow_loops_impl.h"
 #include "codec/kernels/shared/offset_loops_impl.h"
 #include "codec/kernels/shared/strip_stream.h"
 

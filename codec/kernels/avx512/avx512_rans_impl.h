@@ -70,7 +70,7 @@ LMC_INLINE __m512i rans_retreat(__m512i state, __m512i fields, __mmask16 live, u
     const __m512i x = _mm512_mask_srli_epi32(state, is_large, state, 16);
     const __m512 reciprocal = _mm512_div_round_ps(_mm512_set1_ps(1), _mm512_cvtepi32_ps(frequency), DOWN);
     const __m512 estimate = _mm512_mul_round_ps(_mm512_cvt_roundepu32_ps(x, DOWN), reciprocal, DOWN);
-    const __m512i quotient = _mm512_cvttps_epu32(estimate);
+    const __m512i quotient = _mm512_cvtt_roundps_epu32(estimate, _MM_FROUND_NO_EXC);
     const __m512i remainder = _mm512_sub_epi32(x, _mm512_mullo_epi32(quotient, frequency));
     const __mmask16 is_less = _mm512_cmpge_epu32_mask(remainder, frequency);
     const __m512i sum =
@@ -98,7 +98,7 @@ static unsigned rans_encode(const lmc_rans_symbol *table, lmc_rans_out *out, con
         __m512i fields[RANS_REGISTERS];
         for (unsigned k = 0; k < RANS_REGISTERS; k++) {
             const __m512i index = _mm512_cvtepu8_epi32(
-                _mm_maskz_loadu_epi8((__mmask16)(live >> 16 * k), symbols + left + 16 * k));
+                _mm_loadu_si128((const __m128i *)(const void *)(symbols + left + 16 * k)));
             fields[k] = _mm512_i32gather_epi32(_mm512_slli_epi32(index, 1), fields_of_0, 8);
             missing |= _mm512_mask_testn_epi32_mask((__mmask16)(live >> 16 * k), fields[k],
                                                     _mm512_set1_epi32(0xffff));

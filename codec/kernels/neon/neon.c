@@ -37,8 +37,8 @@ static void end_past_cache(void)
 
 #include "codec/kernels/neon/neon_elements_impl.h"
 #include "codec/kernels/neon/neon_layers_impl.h"
-#include "codec/kernels/shared/narrow_loops_impl.h"
 #include "codec/kernels/neon/neon_rans_impl.h"
+#include "codec/kernels/shared/narrow_loops_impl.h"
 #include "codec/kernels/shared/offset_loops_impl.h"
 #include "codec/kernels/shared/strip_stream.h"
 

@@ -8,6 +8,7 @@ import lmc_delta
 import lmc_flags
 import lmc_planes
 import lmc_reference
+import narrow_rans_coverage
 
 # Every mode, and the numbers that change how bytes are read. The vectors must use all of them.
 WANTED = set(
@@ -51,7 +52,7 @@ WANTED = set(
     + [f"ladder, {left} left after {count} rungs" for count in (3, 9) for left in (0, 7)]
     + ["ladder, 8 left after 9 rungs", "ladder, bytes below the next rung", "ladder, list of exactly 8"]
     + ["a rung without symbols"]
-)
+) | narrow_rans_coverage.WANTED
 
 
 def of_head(v):
@@ -269,7 +270,10 @@ OF = {
     lmc_delta.DeltaPlan.element: of_element,
     lmc_delta.read_ladder: of_ladder,
 }
-OF_CODE = {function.__code__: of for function, of in OF.items()}
+OF_CODE = {}  # what follows from the variables of a function
+for functions in (OF, narrow_rans_coverage.OF):
+    for function, of in functions.items():
+        OF_CODE.setdefault(function.__code__, []).append(of)
 FLAGS_CODE, PAIRS_CODE = lmc_flags.read_flags.__code__, lmc_flags.read_pairs_places.__code__
 
 
@@ -279,7 +283,8 @@ def recording(seen):
 
     def profile(frame, event, _):
         if event == "return" and frame.f_code in OF_CODE:
-            seen.update(OF_CODE[frame.f_code](frame.f_locals))
+            for of in OF_CODE[frame.f_code]:
+                seen.update(of(frame.f_locals))
             if frame.f_code is FLAGS_CODE and frame.f_back.f_code is PAIRS_CODE:
                 seen.add(f"flags mode {frame.f_locals['mode']} within pairs")
 

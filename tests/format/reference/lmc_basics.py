@@ -71,8 +71,28 @@ class Reader:
         bits = self.bit_plane(n * p)
         return [sum(bits[i * p + j] << j for j in range(p)) for i in range(n)]
 
+    def bit_string(self):
+        return BitString(self)
+
     def finish(self, what):
         corrupt_unless(self.position == len(self.data), f"{what} must be consumed exactly")
+
+
+class BitString:
+    """Numbers of some bits each, the lowest bit first, one after another in the bytes of a reader."""
+
+    def __init__(self, reader):
+        self.reader = reader
+        self.left = []  # bits of the last byte
+
+    def uint(self, nbits):
+        while len(self.left) < nbits:
+            self.left += self.reader.bit_plane(8)
+        bits, self.left = self.left[:nbits], self.left[nbits:]
+        return sum(bit << j for j, bit in enumerate(bits))
+
+    def finish(self):
+        corrupt_unless(not any(self.left), "spare bits must be 0")
 
 
 def counter_nbytes(n):

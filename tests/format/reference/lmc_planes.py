@@ -1,6 +1,7 @@
 """Planes of the reference decoder: docs/format.md, sections 5.1 (a plane's modes) and 6 (coded planes)."""
 from lmc_basics import Corrupt, corrupt_unless, counter_nbytes, supported_if
 from lmc_flags import read_flags
+from lmc_rans import RansTable, decode_rans_plane
 
 PLANE_STORED, PLANE_CONSTANT, PLANE_CODED, PLANE_GAPS = 0, 1, 2, 3
 SYMBOL_ESCAPE = 255
@@ -24,6 +25,10 @@ def decode_plane(reader, mode, n, nbits, table):
     corrupt_unless(nbits == 8, "a packed plane that is coded or gaps")
     if mode == PLANE_CODED:
         corrupt_unless(table is not None, "a coded plane without a table")
+        if isinstance(table, RansTable):
+            symbols, carried = decode_rans_plane(reader, table, n)
+            corrupt_unless(not any(carried), "carried bytes where there is nothing to carry")
+            return symbols
         return decode_coded_plane(reader, table, n)
     return decode_gaps_plane(reader, table, n)
 

@@ -3,8 +3,8 @@
 
 Written from docs/format.md alone, to be read next to it: section numbers in the comments are those of
 that document, and names are the ones used there. It favours clarity over speed. It needs the package
-`xxhash` for XXH3-64 and nothing else outside the standard library. This file holds sections 2 to 5; planes, flags and
-deltas are in lmc_planes.py, lmc_flags.py and lmc_delta.py.
+`xxhash` for XXH3-64 and nothing else outside the standard library. This file holds sections 2 to 5; planes, rANS codes,
+flags, narrow elements and deltas are in lmc_planes.py, lmc_rans.py, lmc_flags.py, lmc_narrow.py and lmc_delta.py.
 
     lmc_reference.py FRAME [-b BASE] [-o OUT]
 """
@@ -15,7 +15,9 @@ from lmc_basics import (Base, Checksum, Corrupt, H, LmcError, Reader, Truncated,
                         counter_nbytes, supported_if, u64)
 from lmc_delta import BASE_PLAIN, DeltaPlan, base_unit, check_base_form, decode_delta_block, verified_values
 from lmc_flags import read_flags
-from lmc_planes import LIST, SYMBOL_ESCAPE, decode_plane, read_table
+from lmc_narrow import Narrow, read_groups, read_wide_exceptions
+from lmc_planes import LIST, PLANE_CODED, PLANE_STORED, SYMBOL_ESCAPE, decode_plane, read_table
+from lmc_rans import RANS_CARRIED_NBYTES, RansTable, decode_rans_plane
 
 __all__ = ["Base", "Checksum", "Corrupt", "H", "Head", "LIST", "LmcError", "Reader", "Truncated", "Unsupported",
            "corrupt_unless", "counter_nbytes", "decode", "read_table", "supported_if", "u64"]
@@ -24,8 +26,8 @@ MAGIC = b"\x8cLMC"
 VERSION = 1
 MODE_STORED, MODE_CODED, MODE_SHORT, MODE_DELTA = 0, 1, 2, 3
 BLOCK_LOG2_MIN, BLOCK_LOG2_MAX = 10, 20
-FEATURE_OFFSETS = 0x10
-FEATURES_KNOWN = FEATURE_OFFSETS
+FEATURE_OFFSETS, FEATURE_NARROW, FEATURE_RANS = 0x10, 0x20, 0x40
+FEATURES_KNOWN = FEATURE_OFFSETS | FEATURE_NARROW | FEATURE_RANS
 PLAN_NBYTES_MAX, OFFSETS_PLAN_NBYTES_MAX = 4096, 65536
 CONTENT_NBYTES_MAX = 2**63 - 1
 BYTE_ORDER_LITTLE = 0
@@ -39,8 +41,9 @@ TRANSFORM_KNOWN = 7
 COLUMN_COUNT_MIN = 32
 OFFSET_NBITS_MAX = 8
 ROWS_NONE = 255
-TABLE_RAW, TABLE_TABLE = 0, 1
+TABLE_RAW, TABLE_TABLE, TABLE_RANS = 0, 1, 2
 BLOCK_STORED, BLOCK_PLANES, BLOCK_MASKED = 0, 1, 2
+BLOCK_NARROW = 5
 
 
 # 2. Frame
@@ -71,7 +74,7 @@ class Head:
         self.element_nbytes = DTYPE_UNITS[dtype]
         self.has_index = self.mode in (MODE_CODED, MODE_DELTA)
         self.plan_nbytes = 0
-        self.has_offsets = False
+        self.has_offsets = self.has_narrow = self.has_rans = False
         self.base_form = BASE_PLAIN
         if self.mode == MODE_SHORT:
             self.content_nbytes = reader.uint(1)
@@ -88,7 +91,9 @@ class Head:
         features = reader.uint(4)
         supported_if(features & ~FEATURES_KNOWN == 0, f"features {features:#x}")
         self.has_offsets = bool(features & FEATURE_OFFSETS)
-        corrupt_unless(not self.has_offsets or self.mode == MODE_CODED, "offsets, but no coded frame")
+        self.has_narrow = bool(features & FEATURE_NARROW)
+        self.has_rans = bool(features & FEATURE_RANS)
+        corrupt_unless(features == 0 or self.mode == MODE_CODED, "features, but no coded frame")
         self.plan_nbytes = reader.uint(4)
         has_plan = self.has_index
         corrupt_unless(has_plan or self.plan_nbytes == 0, "plan_nbytes of a stored frame")
@@ -187,10 +192,13 @@ def read_index(head, tail, blocks_nbytes):
 
 
 class Plan:
-    """How elements are cut into planes, and the planes' tables: None for a raw plane."""
+    """How elements are cut into planes, and the planes' tables: None for a raw plane. W is that of the elements in
+    planes, wide_nbytes that of the content."""
 
     def __init__(self, head, reader):
-        self.W = W = head.element_nbytes
+        self.wide_nbytes = head.element_nbytes
+        self.narrow = Narrow(reader, head.element_nbytes) if head.has_narrow else None
+        self.W = W = self.narrow.narrow_nbytes if self.narrow else head.element_nbytes
         self.h = 8 if W == 1 else 16
         transform = reader.uint(1)
         supported_if(transform & ~TRANSFORM_KNOWN == 0, f"transform {transform:#x}")
@@ -206,7 +214,9 @@ class Plan:
         self.mask_value = reader.uint(W) if transform & TRANSFORM_MASK else None
         self.columns = Columns(self, reader) if has_columns else None
         self.plane_nbits = [8] + [self.p] * (self.p > 0) + [8] * max(W - 2, 0)
-        self.tables = [read_plane_table(reader, nbits) for nbits in self.plane_nbits]
+        self.tables = [read_plane_table(reader, i, nbits) for i, nbits in enumerate(self.plane_nbits)]
+        self.has_rans = isinstance(self.tables[0], RansTable)
+        corrupt_unless(self.has_rans == head.has_rans, "RANS is in the head or the plan, but not in both")
         reader.finish("the plan")
 
     @property
@@ -216,6 +226,14 @@ class Plan:
     @property
     def has_escapes(self):
         return self.symbol_nbits > 8
+
+    def low_plane_nbytes(self, n):
+        return (n * self.p + 7) // 8
+
+    def carries(self, modes, n):
+        """5.1: whether plane 0 carries bytes of the low plane."""
+        return (self.has_rans and modes[0] == PLANE_CODED and self.p > 0 and modes[1] == PLANE_STORED
+                and self.low_plane_nbytes(n) >= RANS_CARRIED_NBYTES)
 
     def element(self, s, escape, others, row_and_column):
         """The inverse of section 4. `escape` is None where there is none; `others` are the planes after plane 0;
@@ -250,13 +268,16 @@ class Columns:
         return 0 if self.values is None else self.values[column]
 
 
-def read_plane_table(reader, nbits):
+def read_plane_table(reader, i, nbits):
     kind = reader.uint(1)
-    supported_if(kind <= TABLE_TABLE, f"table kind {kind}")
+    supported_if(kind <= TABLE_RANS, f"table kind {kind}")
     if kind == TABLE_RAW:
         return None
     corrupt_unless(nbits == 8, "a table for a packed plane")
-    return read_table(reader)
+    if kind == TABLE_TABLE:
+        return read_table(reader)
+    corrupt_unless(i == 0, "a rANS table for another plane than plane 0")
+    return RansTable(reader)
 
 
 # 5. Blocks
@@ -264,17 +285,36 @@ def read_plane_table(reader, nbits):
 
 def decode_block(plan, reader, c, f):
     """A block's c bytes of content. f is the number of its first element."""
-    n, tail_nbytes = divmod(c, plan.W)
+    n, tail_nbytes = divmod(c, plan.wide_nbytes)
     mode = reader.uint(1)
-    supported_if(mode <= BLOCK_MASKED, f"block mode {mode}")
+    supported_if(mode <= BLOCK_MASKED or (plan.narrow and mode == BLOCK_NARROW), f"block mode {mode}")
     if mode == BLOCK_STORED:
         content = reader.bytes(c)
     else:
         corrupt_unless(n >= 1, "a block without elements can only be stored")
-        elements = decode_with_rows(plan, reader, n, f) if mode == BLOCK_PLANES else decode_masked(plan, reader, n)
-        content = b"".join(x.to_bytes(plan.W, "little") for x in elements) + reader.bytes(tail_nbytes)
+        corrupt_unless(not plan.narrow or mode == BLOCK_NARROW, "planes of wide elements in a frame of narrow ones")
+        elements = (decode_narrow if plan.narrow else decode_elements)(plan, reader, mode, n, f)
+        content = b"".join(x.to_bytes(plan.wide_nbytes, "little") for x in elements) + reader.bytes(tail_nbytes)
     reader.finish("a block")
     return content
+
+
+def decode_elements(plan, reader, mode, n, f):
+    return decode_with_rows(plan, reader, n, f) if mode == BLOCK_PLANES else decode_masked(plan, reader, n)
+
+
+def decode_narrow(plan, reader, _, n, f):
+    """5.4: n wide elements."""
+    narrow, W = plan.narrow, plan.W
+    groups = read_groups(narrow, reader, n, f) if narrow.has_groups else [None] * n
+    exceptions = read_wide_exceptions(reader, n, plan.wide_nbytes)
+    mode = reader.uint(1)
+    supported_if(mode <= BLOCK_MASKED, f"block mode {mode} of narrow elements")
+    if mode == BLOCK_STORED:
+        elements = [reader.uint(W) for _ in range(n)]
+    else:
+        elements = decode_elements(plan, reader, mode, n, f)
+    return [exceptions[i] if i in exceptions else narrow.wide(elements[i], groups[i]) for i in range(n)]
 
 
 def decode_masked(plan, reader, n):
@@ -310,8 +350,12 @@ def decode_planes(plan, reader, n, offsets=None):
     """5.1 and 5.2: n elements."""
     modes = [reader.uint(1) for _ in plan.plane_nbits]
     planes = [None] * len(modes)
-    for i in reversed(range(len(modes))):
+    for i in reversed(range(1 + plan.carries(modes, n), len(modes))):
         planes[i] = decode_plane(reader, modes[i], n, plan.plane_nbits[i], plan.tables[i])
+    if plan.carries(modes, n):
+        planes[0], planes[1] = decode_carrying_planes(plan, reader, n)
+    else:
+        planes[0] = decode_plane(reader, modes[0], n, 8, plan.tables[0])
     symbols = planes[0]
     escapes = [None] * n
     if plan.has_escapes:
@@ -321,6 +365,14 @@ def decode_planes(plan, reader, n, offsets=None):
                 corrupt_unless(escapes[i] < 1 << plan.symbol_nbits, "an escape is too wide")
     offsets = offsets or [0] * n
     return [plan.element(symbols[i], escapes[i], [plane[i] for plane in planes[1:]], offsets[i]) for i in range(n)]
+
+
+def decode_carrying_planes(plan, reader, n):
+    """5.1: plane 0 and the low plane whose end it carries."""
+    low_bytes = reader.bytes(plan.low_plane_nbytes(n) - RANS_CARRIED_NBYTES)
+    symbols, carried = decode_rans_plane(reader, plan.tables[0], n)
+    low_reader = Reader(low_bytes + carried)
+    return symbols, decode_plane(low_reader, PLANE_STORED, n, plan.p, None)
 
 
 def read_file(path):

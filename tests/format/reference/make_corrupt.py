@@ -2,7 +2,7 @@
 """Writes tests/format/vectors/corrupt/EXPECT.tsv: frames that break one rule of docs/format.md each, the status with
 which a decoder must refuse each one, and why. Their checksums are right wherever the rule is not about checksums, and
 so are the hashes of their contents: a decoder that forgets the rule accepts them.
-Also writes the good frames of handmade.py to tests/format/vectors.
+Also writes the good frames of handmade.py and its kin to tests/format/vectors.
 
     make_corrupt.py [DIR]        DIR: instead of tests/format/vectors
 """
@@ -11,9 +11,13 @@ import sys
 
 import assemble as a
 import corrupt_delta
+import corrupt_narrow
+import corrupt_rans
 import expectations
 import handmade
 import handmade_delta
+import handmade_narrow
+import handmade_rans
 import lmc_reference
 from assemble import BF16, F32, U8, coded_frame, plan, raw_table, short_frame, stored_frame
 from handmade import LETTERS, LETTERS_PLAN, LETTERS_TABLE, MASKED, PLANES, STORED
@@ -189,7 +193,8 @@ def plans():
     bad("CORRUPT", "base_16_w1", "base 2^4 for symbols of 4 bits", plan(raw2, p=4, base=16))
     bad("CORRUPT", "base_256_w2", "base 2^8 for symbols of 8 bits", plan(raw2, p=8, base=256), BF16)
     bad("CORRUPT", "base_4096_w4", "base 2^12 for symbols of 12 bits", plan(raw4, p=4, base=4096), F32)
-    bad("UNSUPPORTED", "table_kind_2", "a built-in table", LETTERS_PLAN[:6] + b"\2")
+    bad("CORRUPT", "table_kind_2", "a rANS table that is missing, and no feature RANS", LETTERS_PLAN[:6] + b"\2")
+    bad("UNSUPPORTED", "table_kind_3", "a built-in table", LETTERS_PLAN[:6] + b"\3")
     bad("UNSUPPORTED", "table_kind_255", "a built-in table", plan(raw2, p=8)[:7] + b"\xff", BF16)
     bad("CORRUPT", "packed_table", "a table for a packed plane", plan([None, LETTERS_TABLE], p=4))
     bad("CORRUPT", "packed_table_w2", "a table for a packed plane", plan([None, LETTERS_TABLE], p=7), BF16)
@@ -566,11 +571,12 @@ def main():
     for make in (heads, tails, checksums, truncations, plans, tables, blocks, packed_planes, masks, escapes,
                  offsets, coded_planes, flags):
         make()
-    corrupt_delta.make(add)
+    for module in (corrupt_delta, corrupt_rans, corrupt_narrow):
+        module.make(add)
     corrupt = os.path.join(directory, "corrupt")
     os.makedirs(corrupt, exist_ok=True)
     write(os.path.join(corrupt, "EXPECT.tsv"), expectations.text_of(CASES))
-    good = handmade.frames()
+    good = {**handmade.frames(), **handmade_rans.frames(), **handmade_narrow.frames()}
     for name, (frame, content) in good.items():
         write(os.path.join(directory, f"handmade_{name}.lmc"), frame)
         write(os.path.join(directory, f"handmade_{name}.bin"), content)

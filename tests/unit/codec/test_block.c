@@ -70,6 +70,8 @@ static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
                                .read = read_content};
     const lmc_plan_room room = {tables, &rans, columns, &costs, section};
     CU_ASSERT_EQUAL_FATAL(lmc_decide(&input, plan_work, &room, &decision), LMC_OK);
+    if (decision.coding.rans)
+        lmc_rans_set_slots(&rans); /* what a decoder has */
 }
 
 /* The scratch is laid out anew for each block: exactly for its size, at the end of its memory. */

@@ -6,8 +6,8 @@
 
 #define CONTENT_MAX 20000
 #define FRAME_MAX (2 * CONTENT_MAX)
-#define FRAME_COUNT 58
-#define MATRIX_FIRST 48 /* this frame and the next are of matrices */
+#define FRAME_COUNT 82
+#define MATRIX_FIRST 72 /* this frame and the next are of matrices */
 
 static const lmc_kernels *sets[KERNEL_SETS_MAX];
 static size_t set_count;
@@ -27,11 +27,14 @@ static void make_frames(void)
                                        LMC_DTYPE_F32, LMC_DTYPE_I32,     LMC_DTYPE_F64,  LMC_DTYPE_I64};
     static const lmc_dtype matrices[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F16, LMC_DTYPE_F32,
                                          LMC_DTYPE_BF16};
-    static const data_kind kinds[] = {DATA_WEIGHTS, DATA_HALF_ZEROS, DATA_RARE,
-                                      DATA_SHORT,   DATA_WILD,       DATA_RANDOM};
+    static const data_kind kinds[] = {DATA_WEIGHTS, DATA_HALF_ZEROS, DATA_RARE,   DATA_SHORT,  DATA_WILD,
+                                      DATA_RANDOM,  DATA_PRODUCTS,   DATA_HALVES, DATA_PALETTE};
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         lmc_params params = frame_params(dtypes[i % 8], (lmc_level)(i % 3), 10);
-        frames[i].nbytes = i < 4 ? 60 * i : 300 + random_below(i % 6 == 5 ? CONTENT_MAX - 300 : 2500);
+        frames[i].nbytes = i < 4 ? 60 * i
+                                 : 300 + random_below(i % 6 == 5 ? CONTENT_MAX - 300
+                                                      : i < 48   ? 2500
+                                                                 : 6000);
         if (i >= MATRIX_FIRST)
             frames[i].nbytes = CONTENT_MAX - random_below(5000);
         frames[i].content = must_malloc(frames[i].nbytes);

@@ -71,7 +71,12 @@ LMC_TEST(test_coded)
         check_all_ranges((lmc_dtype)d, DATA_WEIGHTS, 30001, 10);
         check_all_ranges((lmc_dtype)d, DATA_HALF_ZEROS, 12345, 11);
         check_all_ranges((lmc_dtype)d, DATA_RARE, 300, 0);
+        check_all_ranges((lmc_dtype)d, DATA_PALETTE, 10001, 10);
     }
+    check_all_ranges(LMC_DTYPE_F32, DATA_PRODUCTS, 30001, 10);
+    check_all_ranges(LMC_DTYPE_BF16, DATA_PRODUCTS, 20003, 10);
+    check_all_ranges(LMC_DTYPE_F32, DATA_HALVES, 30001, 11);
+    check_all_ranges(LMC_DTYPE_F64, DATA_HALVES, 30001, 10);
     check_all_ranges(LMC_DTYPE_BF16, DATA_WEIGHTS, CONTENT_MAX, 0);
 }
 
@@ -121,6 +126,7 @@ LMC_TEST(test_threads)
         CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, threads), LMC_OK);
         check_all_ranges(LMC_DTYPE_F32, DATA_WEIGHTS, 40000, 10);
         check_all_ranges(LMC_DTYPE_F32, DATA_RANDOM, 40000, 10);
+        check_all_ranges(LMC_DTYPE_F32, DATA_PRODUCTS, 40000, 10);
     }
     CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, 1), LMC_OK);
 }

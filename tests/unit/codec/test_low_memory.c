@@ -165,6 +165,18 @@ LMC_TEST(test_coded)
     check_calls(LMC_FRAME_CODED);
 }
 
+LMC_TEST(test_narrow)
+{
+    static const data_kind kinds[] = {DATA_PRODUCTS, DATA_HALVES, DATA_PALETTE};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10);
+        base = NULL;
+        base_nbytes = 0;
+        data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, kinds[i]);
+        check_calls(LMC_FRAME_CODED);
+    }
+}
+
 static void check_delta(lmc_base_form form)
 {
     params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);

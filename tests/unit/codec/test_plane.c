@@ -39,8 +39,9 @@ static lmc_status decode(const lmc_kernels *kernels, const lmc_table *table, con
     lmc_source source;
     lmc_diag diag;
     lmc_source_open(&source, &scratch, stored, nbytes);
-    const lmc_status status = lmc_plane_decode(&(lmc_plane_coder){.kernels = kernels, .table = table, .scratch = &scratch}, &source, mode, n,
-                                               nbits, buffer, found, &diag);
+    const lmc_status status =
+        lmc_plane_decode(&(lmc_plane_coder){.kernels = kernels, .table = table, .scratch = &scratch}, &source,
+                         mode, n, nbits, buffer, found, &diag);
     *used = nbytes - lmc_reader_left(&source.reader);
     return status;
 }

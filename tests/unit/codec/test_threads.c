@@ -188,6 +188,10 @@ LMC_TEST(test_shared_plan_and_frame)
     check_shared_objects(LMC_DTYPE_BF16, DATA_WEIGHTS);
     check_shared_objects(LMC_DTYPE_F32, DATA_HALF_ZEROS);
     check_shared_objects(LMC_DTYPE_U8, DATA_RARE);
+    check_shared_objects(LMC_DTYPE_F32, DATA_PRODUCTS);
+    check_shared_objects(LMC_DTYPE_F16, DATA_PRODUCTS);
+    check_shared_objects(LMC_DTYPE_F32, DATA_HALVES);
+    check_shared_objects(LMC_DTYPE_BF16, DATA_PALETTE);
 }
 
 /* ---- statuses do not depend on threads ---- */

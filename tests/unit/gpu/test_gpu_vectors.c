@@ -48,7 +48,8 @@ static void check_valid(const char *name, const file *frame)
         CU_ASSERT(is_right);
         device_blocks += outcome.report.device_block_count;
         host_blocks += outcome.report.host_block_count;
-        if (!base.bytes && outcome.report.host_block_count > 0) {
+        if (!base.bytes &&
+            outcome.report.host_block_count > outcome.report.reason_count[LMC_CUDA_REASON_FORM]) {
             dense_host_blocks += outcome.report.host_block_count;
             printf("\n%s: %llu of %llu blocks are the host's\n", name,
                    (unsigned long long)outcome.report.host_block_count,
