@@ -5,7 +5,7 @@
 _Static_assert((sizeof(uint64_t) << LMC_RANS_BLOCK_LOG2) <= sizeof(((lmc_offsets_work *)0)->high),
                "a block of the widest elements fits");
 
-/* Counts the symbols of n high parts, to which offsets of row and column were added. */
+/* Counts the symbols of n <= LMC_STRIP_VALUES high parts, to which offsets of row and column were added. */
 static void count_symbols(const lmc_exact_request *request, const uint16_t *high, size_t n,
                           uint32_t part[4][256])
 {
@@ -13,11 +13,20 @@ static void count_symbols(const lmc_exact_request *request, const uint16_t *high
     const unsigned high_nbits = request->content->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
     const uint16_t high_mask = (uint16_t)((1u << high_nbits) - 1);
     const uint16_t symbol_mask = (uint16_t)((1u << (high_nbits - split->low_nbits)) - 1);
+    uint8_t symbols[LMC_STRIP_VALUES];
     for (size_t i = 0; i < n; i++) {
         const uint16_t t = (uint16_t)(high[i] + split->offset) & high_mask;
         const uint16_t wide = (uint16_t)((t >> split->low_nbits) - split->window_start) & symbol_mask;
-        part[i % 4][wide < LMC_FMT_SYMBOL_ESCAPE ? wide : LMC_FMT_SYMBOL_ESCAPE]++;
+        symbols[i] = (uint8_t)(wide < LMC_FMT_SYMBOL_ESCAPE ? wide : LMC_FMT_SYMBOL_ESCAPE);
     }
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const uint64_t eight = lmc_load64(symbols + i);
+        for (unsigned k = 0; k < 8; k++)
+            part[k % 4][eight >> 8 * k & 0xff]++;
+    }
+    for (; i < n; i++)
+        part[0][symbols[i]]++;
 }
 
 /* Counts a block of n elements, of which the first is element `first` of the tensor. */

@@ -11,6 +11,9 @@
 #define NBITS_MAX 16.0
 #define COST_OF_BIT 256
 
+/* Costs are summed up over a multiple of so many bins. */
+#define BINS_AT_ONCE 16
+
 /* Values whose bins are found together. */
 #define PIECE_VALUES 64
 
@@ -18,9 +21,9 @@
 #define COLUMNS_AT_ONCE 32
 
 /* Costs are set by about so many values. */
-#define COUNTED_VALUES 65536
+#define COUNTED_VALUES 32768
 
-#define ROUNDS 2
+#define ROUNDS 1
 
 void lmc_offset_costs_place(lmc_offset_costs *costs, uint16_t mask, unsigned step_log2, unsigned level)
 {
@@ -34,8 +37,16 @@ void lmc_offset_costs_place(lmc_offset_costs *costs, uint16_t mask, unsigned ste
 void lmc_offset_costs_set(lmc_offset_costs *costs, const uint32_t counts[LMC_COST_BINS])
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < LMC_COST_BINS; i++)
+    size_t used_first = LMC_COST_BINS, used_end = 0;
+    for (size_t i = 0; i < LMC_COST_BINS; i++) {
         total += counts[i];
+        if (counts[i] == 0)
+            continue;
+        used_first = used_first < i ? used_first : i;
+        used_end = i + 1;
+    }
+    costs->used_first = (uint16_t)(used_first / BINS_AT_ONCE * BINS_AT_ONCE);
+    costs->used_end = (uint16_t)((used_end + BINS_AT_ONCE - 1) / BINS_AT_ONCE * BINS_AT_ONCE);
     const double total_log2 = lmc_log2(total > 0 ? (double)total : 1);
     uint16_t *const nbits = costs->nbits + LMC_COST_SLACK;
     for (size_t i = 0; i < LMC_COST_BINS; i++) {
@@ -48,20 +59,21 @@ void lmc_offset_costs_set(lmc_offset_costs *costs, const uint32_t counts[LMC_COS
     }
 }
 
-/* The bins of n <= PIECE_VALUES values. */
+/* The bins of n <= PIECE_VALUES values. Numbers fit 16 bits with a sign, which compilers compare quickly. */
 static void find_bins(const lmc_offset_costs *costs, const uint16_t *high, const uint16_t *shift,
                       uint16_t row, size_t n, uint8_t *bins)
 {
     static const uint16_t no_shift[PIECE_VALUES];
-    const uint16_t mask = costs->mask, first = costs->first_bin;
+    const uint16_t mask = costs->mask;
+    const int16_t first = (int16_t)costs->first_bin;
     const unsigned step_log2 = costs->step_log2;
     if (!shift)
         shift = no_shift;
     for (size_t i = 0; i < n; i++) {
         const uint16_t magnitude = (uint16_t)(high[i] + shift[i] + row) & mask;
-        const uint16_t bin = (uint16_t)(magnitude >> step_log2);
-        const uint16_t above = (uint16_t)(bin > first ? bin - first : 0);
-        bins[i] = (uint8_t)(above < LMC_COST_BINS ? above : LMC_COST_BINS - 1);
+        int16_t bin = (int16_t)((int16_t)(magnitude >> step_log2) - first);
+        bin = (int16_t)(bin > 0 ? bin : 0);
+        bins[i] = (uint8_t)(bin < LMC_COST_BINS - 1 ? bin : LMC_COST_BINS - 1);
     }
 }
 
@@ -71,8 +83,14 @@ void lmc_offset_costs_count(const lmc_offset_costs *costs, const uint16_t *high,
     uint8_t bins[PIECE_VALUES];
     for (size_t first = 0; first < n; first += PIECE_VALUES) {
         const size_t m = lmc_min_size(PIECE_VALUES, n - first);
+        size_t i = 0;
         find_bins(costs, high + first, shift ? shift + first : NULL, row, m, bins);
-        for (size_t i = 0; i < m; i++)
+        for (; i + 8 <= m; i += 8) {
+            const uint64_t eight = lmc_load64(bins + i);
+            for (unsigned k = 0; k < 64; k += 8)
+                counts[eight >> k & 0xff]++;
+        }
+        for (; i < m; i++)
             counts[bins[i]]++;
     }
 }
@@ -82,7 +100,7 @@ static uint32_t cost_after(const lmc_offset_costs *costs, const uint16_t counts[
 {
     const uint16_t *const nbits = costs->nbits + (LMC_COST_SLACK + move);
     int32_t sum = 0;
-    for (size_t i = 0; i < LMC_COST_BINS; i++)
+    for (size_t i = costs->used_first; i < costs->used_end; i++)
         sum += (int32_t)(int16_t)nbits[i] * (int16_t)counts[i];
     return (uint32_t)sum;
 }
@@ -107,17 +125,17 @@ lmc_offset_move lmc_offset_costs_move(const lmc_offset_costs *costs, const uint1
 
 /* ---- the range of offsets ---- */
 
-void lmc_offset_ranges_begin(lmc_offset_ranges *ranges, int32_t least)
+void lmc_offset_ranges_begin(lmc_offset_ranges *ranges, int32_t steps)
 {
     memset(ranges, 0, sizeof *ranges);
-    ranges->first = least - LMC_COST_REACH;
-    ranges->low = LMC_OFFSET_STEPS;
+    ranges->first = steps - LMC_OFFSET_PLACES / 2;
+    ranges->low = LMC_OFFSET_PLACES;
 }
 
 void lmc_offset_ranges_add(lmc_offset_ranges *ranges, int32_t steps, const lmc_offset_move *move)
 {
-    const unsigned place = (unsigned)(steps - ranges->first);
-    assert(place < LMC_OFFSET_STEPS);
+    const lmc_offset_range all = {ranges->first, ranges->first + LMC_OFFSET_PLACES - 1};
+    const unsigned place = (unsigned)(lmc_offset_clamp(&all, steps) - ranges->first);
     ranges->rise[place] += move->rise;
     ranges->fall[place] += move->fall;
     ranges->low = place < ranges->low ? place : ranges->low;
@@ -125,36 +143,43 @@ void lmc_offset_ranges_add(lmc_offset_ranges *ranges, int32_t steps, const lmc_o
     ranges->count++;
 }
 
-/* What it costs to bring all offsets into a range of places. The cost grows with the square of the distance. */
-static uint64_t cost_of_range(const lmc_offset_ranges *ranges, unsigned low, unsigned high)
+/* What it costs to bring all lower offsets up to each place, and all higher ones down to it. A cost grows with the square
+ * of the distance: from one place to the next by twice the sum of distances, and by all that are moved. */
+static void sum_costs(const lmc_offset_ranges *ranges, uint64_t *up, uint64_t *down)
 {
-    uint64_t sum = 0;
-    for (uint64_t place = ranges->low; place < low; place++)
-        sum += ranges->rise[place] * (low - place) * (low - place);
-    for (uint64_t place = high + 1; place <= ranges->high; place++)
-        sum += ranges->fall[place] * (place - high) * (place - high);
-    return sum;
+    uint64_t moved = 0, distances = 0;
+    up[ranges->low] = 0;
+    for (unsigned place = ranges->low; place < ranges->high; place++) {
+        moved += ranges->rise[place];
+        up[place + 1] = up[place] + 2 * distances + moved;
+        distances += moved;
+    }
+    moved = distances = 0;
+    down[ranges->high] = 0;
+    for (unsigned place = ranges->high; place > ranges->low; place--) {
+        moved += ranges->fall[place];
+        down[place - 1] = down[place] + 2 * distances + moved;
+        distances += moved;
+    }
 }
 
 lmc_offset_range lmc_offset_ranges_choose(const lmc_offset_ranges *ranges)
 {
     const uint64_t bit = (uint64_t)COST_OF_BIT * LMC_COST_FAR * LMC_COST_FAR * ranges->count;
+    uint64_t up[LMC_OFFSET_PLACES], down[LMC_OFFSET_PLACES], best_cost = UINT64_MAX;
     unsigned best = ranges->low, best_nbits = 0;
-    uint64_t best_cost = UINT64_MAX;
+    sum_costs(ranges, up, down);
     for (unsigned nbits = 0; nbits <= LMC_FMT_OFFSET_NBITS_MAX; nbits++) {
-        const unsigned last = (1u << nbits) - 1;
-        for (unsigned low = ranges->low; low <= ranges->high; low++) {
-            const uint64_t cost = nbits * bit + cost_of_range(ranges, low, low + last);
-            if (cost < best_cost) {
-                best_cost = cost;
-                best = low;
-                best_nbits = nbits;
-            }
-            if (low + last >= ranges->high)
-                break;
+        const unsigned span = (1u << nbits) - 1;
+        for (unsigned low = ranges->low; low == ranges->low || low + span <= ranges->high; low++) {
+            const unsigned last = low + span < ranges->high ? low + span : ranges->high;
+            const uint64_t cost = nbits * bit + up[low] + down[last];
+            if (cost >= best_cost)
+                continue;
+            best_cost = cost;
+            best = low;
+            best_nbits = nbits;
         }
-        if (ranges->low + last >= ranges->high)
-            break;
     }
     const int32_t least = ranges->first + (int32_t)best;
     return (lmc_offset_range){least, least + (int32_t)((1u << best_nbits) - 1)};
@@ -195,15 +220,11 @@ static void move_rows(const lmc_offset_costs *costs, const lmc_offset_rows *rows
 {
     uint16_t counts[LMC_COST_BINS];
     lmc_offset_ranges ranges;
-    int32_t least = rows->row_values[0];
-    for (size_t i = 1; i < rows->row_count; i++)
-        least = rows->row_values[i] < least ? rows->row_values[i] : least;
-    const lmc_offset_range all = {least, least + (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1};
-    lmc_offset_ranges_begin(&ranges, least);
+    lmc_offset_ranges_begin(&ranges, rows->row_values[0]);
     for (size_t i = 0; i < rows->row_count; i++) {
         count_row(costs, rows, i, counts);
         const lmc_offset_move move = lmc_offset_costs_move(costs, counts);
-        rows->row_values[i] = lmc_offset_clamp(&all, rows->row_values[i]) + move.steps;
+        rows->row_values[i] += move.steps;
         lmc_offset_ranges_add(&ranges, rows->row_values[i], &move);
     }
     const lmc_offset_range range = lmc_offset_ranges_choose(&ranges);
@@ -237,7 +258,7 @@ static unsigned move_columns(const lmc_offset_costs *costs, const lmc_offset_row
 {
     lmc_offset_ranges ranges;
     int16_t *const steps = (int16_t *)rows->columns; /* for a while */
-    lmc_offset_ranges_begin(&ranges, 0);
+    lmc_offset_ranges_begin(&ranges, rows->columns[0] >> costs->step_log2);
     for (size_t first = 0; first < rows->column_count; first += COLUMNS_AT_ONCE)
         move_some_columns(costs, rows, first, lmc_min_size(COLUMNS_AT_ONCE, rows->column_count - first),
                           steps + first, &ranges);

@@ -24,6 +24,7 @@ typedef struct lmc_offset_costs {
     uint16_t mask; /* of the magnitude in a high part */
     uint16_t first_bin;
     uint8_t step_log2;
+    uint16_t used_first, used_end;                                   /* other bins have hardly any values */
     uint16_t nbits[LMC_COST_SLACK + LMC_COST_BINS + LMC_COST_SLACK]; /* of each bin, in 1 / 256 */
 } lmc_offset_costs;
 
@@ -50,17 +51,17 @@ lmc_offset_move lmc_offset_costs_move(const lmc_offset_costs *costs, const uint1
 
 /* Offsets in a narrow range take fewer bits, but those outside must be brought into it. This has, for each number of
  * steps that some offsets have, the sums of their rise and fall. */
-#define LMC_OFFSET_STEPS ((1 << LMC_FMT_OFFSET_NBITS_MAX) + 2 * LMC_COST_REACH)
+#define LMC_OFFSET_PLACES (2 << LMC_FMT_OFFSET_NBITS_MAX)
 
 typedef struct lmc_offset_ranges {
     int32_t first;      /* steps of the first place */
     unsigned low, high; /* places in use */
     uint64_t count;
-    uint64_t rise[LMC_OFFSET_STEPS], fall[LMC_OFFSET_STEPS];
+    uint64_t rise[LMC_OFFSET_PLACES], fall[LMC_OFFSET_PLACES];
 } lmc_offset_ranges;
 
-/* Before offsets that will be at most 2^LMC_FMT_OFFSET_NBITS_MAX - 1 more than `least`, and move then. */
-void lmc_offset_ranges_begin(lmc_offset_ranges *ranges, int32_t least);
+/* Before offsets about so many steps are added. Others count as LMC_OFFSET_PLACES / 2 less or more. */
+void lmc_offset_ranges_begin(lmc_offset_ranges *ranges, int32_t steps);
 
 /* After an offset was moved to so many steps. */
 void lmc_offset_ranges_add(lmc_offset_ranges *ranges, int32_t steps, const lmc_offset_move *move);

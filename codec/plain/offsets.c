@@ -183,7 +183,7 @@ static int32_t refine_rows(const lmc_row_coder *coder, uint64_t first, const uin
     const lmc_offset_range all = {least, *most};
     size_t column = (size_t)(first % offsets->column_count);
     lmc_offset_ranges ranges;
-    lmc_offset_ranges_begin(&ranges, least);
+    lmc_offset_ranges_begin(&ranges, least + (*most - least) / 2);
     for (size_t i = 0, row = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
         int32_t *const value = &scratch->row_values[row];

@@ -53,8 +53,7 @@ typedef struct effort {
 } effort;
 
 static const effort usual = {32, 4096, 16, LMC_SAMPLE_VALUES, 0.0005, 0};
-static const effort thorough = {1, LMC_ROW_SAMPLE_VALUES, 1, LMC_ROW_SAMPLE_VALUES, 0.0001,
-                                1}; /* level max */
+static const effort thorough = {1, 32768, 4, 4 * LMC_SAMPLE_VALUES, 0.0001, 1}; /* level max */
 
 /* Neighbouring elements of some rows, and what is known of them. */
 typedef struct row_sample {
