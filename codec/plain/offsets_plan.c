@@ -22,8 +22,10 @@
 #define STRETCH_VALUES 512
 #define STRETCHES_MIN 32
 
-/* Magnitudes are clipped so far below the median. */
+/* Magnitudes are clipped so far below the median. Values without a sign, as second moments, have rows and columns that
+ * lie many octaves apart. */
 #define CLIP_OCTAVES 3
+#define CLIP_OCTAVES_UNSIGNED 8
 
 /* Steps of an offset: eighths of an octave. */
 #define STEPS_LOG2 3
@@ -119,7 +121,8 @@ static void find_clip(row_sample *s)
     unsigned median = 0;
     for (size_t below = octaves[0]; 2 * below <= count; below += octaves[median])
         median++;
-    s->clip.floor = (uint16_t)((median > CLIP_OCTAVES ? median - CLIP_OCTAVES : 0) << s->octave_log2);
+    const unsigned below_median = s->rotation ? CLIP_OCTAVES : CLIP_OCTAVES_UNSIGNED;
+    s->clip.floor = (uint16_t)((median > below_median ? median - below_median : 0) << s->octave_log2);
 }
 
 /* The variance of n means, from their sum and that of their squares, less what chance makes of means over `count`
