@@ -11,26 +11,6 @@
 
 /* ---- narrow elements and groups ---- */
 
-/* Finds the scale of a group, and the numbers of its elements. above: the scale of the group in the row of groups before,
- * or 0. Scales that repeat take no room. */
-static float find_product(const lmc_narrow_coder *coder, const uint8_t *src, size_t n, float above,
-                          float *likely, uint8_t *numbers)
-{
-    const lmc_product_group group = {coder->narrow, coder->order, coder->plain.kernels, src, n};
-    size_t missed = n + 1;
-    if (above != 0 && lmc_product_starts_with(&group, above)) {
-        missed = lmc_product_numbers(&group, above, numbers);
-        if (missed == 0)
-            return above;
-    }
-    float found;
-    if (lmc_product_find(&group, LMC_FACTOR_COUNT, likely, &found, numbers) < missed && found != 0)
-        return found;
-    const float kept = above != 0 ? above : 1;
-    lmc_product_numbers(&group, kept, numbers);
-    return kept;
-}
-
 /* Makes the runs of a group in a block. A group is one run, since its elements are neighbours. */
 static void find_groups(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
 {
@@ -47,7 +27,9 @@ static void find_groups(const lmc_narrow_coder *coder, uint64_t first, const uin
         const float above = run.group >= in_row ? group[-(ptrdiff_t)in_row].scale : 0;
         *group = (lmc_group){0, value_count, 0};
         if (narrow->form == LMC_FMT_NARROW_PRODUCT)
-            group->scale = find_product(coder, src + i * nbytes, run.n, above, &likely, scratch->narrow + i);
+            lmc_product_find_below(
+                &(lmc_product_group){narrow, coder->order, coder->plain.kernels, src + i * nbytes, run.n},
+                above, &likely, &group->scale, scratch->narrow + i);
         else
             group->value_count =
                 lmc_palette_find(src + i * nbytes, run.n, nbytes,

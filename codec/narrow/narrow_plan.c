@@ -101,15 +101,18 @@ static void keep_if_better(prober *p, size_t n, size_t missed, double group_nbit
 
 /* ---- products ---- */
 
-/* Tries a kind of factors with groups of one length on the sample. */
-static lmc_status try_products(prober *p, uint32_t group_length, unsigned most_tried)
+/* Groups of a row within a piece of the sample, at most. */
+#define SAMPLED_GROUPS_MAX (ROW_LENGTH_DEFAULT / LMC_FMT_GROUP_LENGTH_MIN)
+
+/* Tries a kind of factors with groups of one length on the sample. Scales are found as in a block. */
+static lmc_status try_products(prober *p, uint32_t group_length)
 {
     lmc_narrow_work *const work = p->work;
     lmc_narrow_choice *const tried = &work->tried;
     const unsigned nbytes = p->content->element_nbytes;
     const uint32_t row_length = p->row_length;
     size_t piece, n, missed = 0, new_count = 0;
-    float above = 0;
+    float above[SAMPLED_GROUPS_MAX] = {0};
     tried->narrow.row_length = row_length;
     tried->narrow.group_length = group_length;
     LMC_TRY(read_sample(p, group_length, &piece, &n));
@@ -118,10 +121,10 @@ static lmc_status try_products(prober *p, uint32_t group_length, unsigned most_t
         const size_t left = lmc_min_size(row_length - column, piece - i % piece);
         const lmc_product_group group = {&tried->narrow, &tried->order, lmc_kernels_get(),
                                          p->buffer + i * nbytes, lmc_min_size(group_length, left)};
-        float scale;
-        missed += lmc_product_find(&group, most_tried, &tried->likely, &scale, work->tried_numbers + i);
-        new_count += scale != above;
-        above = scale;
+        float *const upper = &above[column / group_length], scale;
+        missed += lmc_product_find_below(&group, *upper, &tried->likely, &scale, work->tried_numbers + i);
+        new_count += scale != *upper;
+        *upper = scale;
         i += group.n;
         if (missed > EXCEPTION_COUNT_MAX + i / EXCEPTION_SHARE_MAX)
             return LMC_OK;
@@ -170,7 +173,7 @@ static void start_products(prober *p, unsigned factor_kind)
 static const uint16_t group_lengths[] = {0, 128, 64, 32};
 
 /* Tries a kind of factors with all lengths. */
-static lmc_status try_lengths(prober *p, unsigned factor_kind, unsigned most_tried)
+static lmc_status try_lengths(prober *p, unsigned factor_kind)
 {
     start_products(p, factor_kind);
     for (size_t i = 0; i < LMC_COUNT(group_lengths); i++) {
@@ -178,7 +181,7 @@ static lmc_status try_lengths(prober *p, unsigned factor_kind, unsigned most_tri
         if (length > p->row_length || (i > 0 && length == p->row_length))
             continue;
         const double before = p->nbits;
-        LMC_TRY(try_products(p, length, most_tried));
+        LMC_TRY(try_products(p, length));
         if (p->nbits < before) /* shorter groups have the same scales, and take more room */
             break;
     }
@@ -259,25 +262,25 @@ static lmc_status look_for_products(prober *p)
     const int may_be_listed =
         lmc_palette_count(p->buffer, SIGNIFICANDS_TESTED, nbytes, LISTED_SEEN_MAX) <= LISTED_SEEN_MAX;
     int may_be_integer = may_be_integers(p);
-    const unsigned most_tried = LMC_FACTOR_COUNT;
     if (!may_be_integer && p->content->value_count >= SEARCHED_VALUES_MIN) {
         float likely = 127;
         start_products(p, LMC_FMT_FACTORS_I8_ZEROS);
         const lmc_product_group group = {&p->work->tried.narrow, &p->work->tried.order, lmc_kernels_get(),
                                          p->buffer, lmc_min_size(p->row_length, SEARCHED_LENGTH)};
         float scale;
-        may_be_integer = lmc_product_find(&group, most_tried, &likely, &scale, p->work->tried_numbers) == 0;
+        may_be_integer =
+            lmc_product_find(&group, LMC_FACTOR_COUNT, &likely, &scale, p->work->tried_numbers) == 0;
     }
     if (may_be_integer) {
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8, most_tried));
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8_ZEROS, most_tried));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8_ZEROS));
     }
     if (significands <= 8)
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E4M3, most_tried));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E4M3));
     if (significands <= 4)
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E5M2, most_tried));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E5M2));
     if (may_be_listed)
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_LIST, most_tried));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_LIST));
     return LMC_OK;
 }
 

@@ -171,7 +171,8 @@ size_t lmc_product_numbers(const lmc_product_group *group, float scale, uint8_t 
     return missed;
 }
 
-int lmc_product_starts_with(const lmc_product_group *group, float scale)
+/* Are the first elements products by this scale? A quick look. */
+static int starts_with(const lmc_product_group *group, float scale)
 {
     uint8_t numbers[START_VALUES];
     return number_piece(group, scale, 0, lmc_min_size(START_VALUES, group->n), numbers) == 0;
@@ -346,4 +347,20 @@ size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, flo
     if (*scale == 0)
         memset(numbers, group->order->zero[0], group->n);
     return missed;
+}
+
+size_t lmc_product_find_below(const lmc_product_group *group, float above, float *likely, float *scale,
+                              uint8_t *numbers)
+{
+    size_t missed = group->n + 1;
+    *scale = above;
+    if (above != 0 && starts_with(group, above)) {
+        missed = lmc_product_numbers(group, above, numbers);
+        if (missed == 0)
+            return 0;
+    }
+    float found;
+    const size_t found_missed = lmc_product_find(group, LMC_FACTOR_COUNT, likely, &found, numbers);
+    *scale = found_missed < missed && found != 0 ? found : above != 0 ? above : 1;
+    return *scale == found ? found_missed : lmc_product_numbers(group, *scale, numbers);
 }

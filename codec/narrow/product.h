@@ -36,13 +36,15 @@ typedef struct lmc_product_group {
 /* Finds the numbers of n elements at src by a scale. Returns how many of them are not exactly the product. */
 size_t lmc_product_numbers(const lmc_product_group *group, float scale, uint8_t *numbers);
 
-/* Are the first elements products by this scale? A quick look. */
-int lmc_product_starts_with(const lmc_product_group *group, float scale);
-
 /* Finds a scale, 0 if there is none, and the numbers of the elements by it. likely: the magnitude of the factor that is
  * tried first for the largest element; becomes that of the factor that was found. most_tried: factors that are tried
  * after it. Returns how many elements are not exactly the product; all without a scale, and their numbers are equal. */
 size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, float *likely, float *scale,
                         uint8_t *numbers);
+
+/* The same for a group whose upper neighbour, in the row of groups before, has the scale `above`, or 0: this one is kept
+ * if it fits, since scales that repeat take no room. There always is a scale. */
+size_t lmc_product_find_below(const lmc_product_group *group, float above, float *likely, float *scale,
+                              uint8_t *numbers);
 
 #endif

@@ -1,4 +1,4 @@
-"""Tensors as tools make them that quantise weights and hold them in a float: the encoder finds what they are made of."""
+"""Tensors as tools make them that quantise weights and hold them in a float: what they are made of is found."""
 import json
 import os
 import struct
@@ -126,6 +126,14 @@ def legacy_ggml(weights):
     return ((numpy.clip(numpy.floor(groups / scale + F32(8.5)), 0, 15) - 8) * scale).reshape(weights.shape)
 
 
+def micro_floats(weights):
+    """MXFP4: numbers of FP4, and a power of two for 32 of them."""
+    groups = weights.reshape(-1, 32)
+    scale = numpy.exp2(numpy.floor(numpy.log2(numpy.abs(groups).max(1, keepdims=True))) - 2).astype(F32)
+    sizes = numpy.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    return (numpy.sign(groups) * nearest(numpy.abs(groups) / scale, sizes) * scale).reshape(weights.shape)
+
+
 def same(weights):
     return weights
 
@@ -155,6 +163,7 @@ CASES = {
     "fp8-block": ("F32", byte_floats, 0.24), "fp8-block-bf16": ("BF16", byte_floats, 0.45),
     "fp8-alone-bf16": ("BF16", e4m3, 0.40), "nf4": ("F32", normal_floats, 0.15),
     "nf4-bf16": ("BF16", normal_floats, 0.30), "f16-in-f32": ("F32", of_half, 0.425),
+    "mxfp4": ("F32", micro_floats, 0.148), "mxfp4-bf16": ("BF16", micro_floats, 0.286),
     "bf16-in-f32": ("F32", of_brain, 0.34), "f32-in-f64": ("F64", same, 0.425),
 }
 
