@@ -30,15 +30,6 @@ static int is_equal(const lmc_narrow *narrow, const lmc_scratch *scratch, const 
                   a->value_count * nbytes) == 0;
 }
 
-/* Byte planes of n integers of nbytes each, the most significant first, from integer `first` of the planes on. */
-static void split_bytes(const uint8_t *integers, size_t n, unsigned nbytes, uint8_t *const *planes,
-                        size_t first)
-{
-    for (unsigned j = 0; j < nbytes; j++)
-        for (size_t i = 0; i < n; i++)
-            planes[j][first + i] = integers[i * nbytes + nbytes - 1 - j];
-}
-
 int lmc_groups_write(const lmc_narrow *narrow, const lmc_kernels *kernels, lmc_scratch *scratch, size_t count,
                      lmc_writer *writer)
 {
@@ -55,8 +46,11 @@ int lmc_groups_write(const lmc_narrow *narrow, const lmc_kernels *kernels, lmc_s
         scratch->exceptions[new_count++] = (uint8_t)(group->value_count - 1);
         const uint8_t *const values = has_scales ? (const uint8_t *)&group->scale
                                                  : scratch->palettes + (size_t)group->value_first * nbytes;
-        split_bytes(values, has_scales ? 1 : group->value_count, nbytes, scratch->plane, value_count);
-        value_count += has_scales ? 1 : group->value_count;
+        const size_t n = has_scales ? 1 : group->value_count;
+        for (unsigned j = 0; j < nbytes; j++) /* the most significant bytes are the first plane */
+            for (size_t k = 0; k < n; k++)
+                scratch->plane[j][value_count + k] = values[k * nbytes + nbytes - 1 - j];
+        value_count += n;
     }
     const size_t bitset_nbytes =
         lmc_bitset_encode(kernels, scratch, scratch->mask, count, writer->next, lmc_writer_left(writer));

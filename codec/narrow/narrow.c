@@ -5,18 +5,13 @@
 
 #include "common/abi.h"
 
-static unsigned narrow_nbytes(unsigned form)
-{
-    return form < LMC_FMT_NARROW_F32_IN_F64 ? 2 : form == LMC_FMT_NARROW_F32_IN_F64 ? 4 : 1;
-}
-
 void lmc_narrow_set_form(lmc_narrow *narrow, unsigned form, unsigned wide_nbytes)
 {
     memset(narrow, 0, sizeof *narrow);
     narrow->is_used = 1;
     narrow->form = (uint8_t)form;
     narrow->wide_nbytes = (uint8_t)wide_nbytes;
-    narrow->element_nbytes = (uint8_t)narrow_nbytes(form);
+    narrow->element_nbytes = form < LMC_FMT_NARROW_F32_IN_F64 ? 2 : form == LMC_FMT_NARROW_F32_IN_F64 ? 4 : 1;
 }
 
 lmc_status lmc_narrow_give_form(const lmc_narrow *narrow, lmc_form_info *given)
@@ -91,14 +86,6 @@ void lmc_narrow_write(const lmc_narrow *narrow, lmc_writer *writer)
     }
 }
 
-/* Is it 0, or within limits that keep products normal? */
-static int is_factor(uint32_t bits)
-{
-    const uint32_t exponent = bits >> 23 & 0xff;
-    return (bits & 0x7fffffff) == 0 ||
-           (exponent >= LMC_FMT_FACTOR_EXPONENT_MIN && exponent <= LMC_FMT_FACTOR_EXPONENT_MAX);
-}
-
 static lmc_status read_product(lmc_reader *reader, lmc_narrow *narrow, lmc_diag *diag)
 {
     const unsigned product_type = (unsigned)lmc_read_n(reader, 1);
@@ -121,9 +108,13 @@ static lmc_status read_product(lmc_reader *reader, lmc_narrow *narrow, lmc_diag 
     if (!listed)
         return lmc_corrupt(diag, 3, "plan: its factors are cut short");
     memcpy(narrow->factors, listed, narrow->listed_count * sizeof narrow->factors[0]);
-    for (unsigned i = 0; i < narrow->listed_count; i++)
-        if (!is_factor(lmc_load32(listed + 4 * (size_t)i)))
+    for (unsigned i = 0; i < narrow->listed_count; i++) {
+        const uint32_t magnitude = lmc_load32(listed + 4 * (size_t)i) & 0x7fffffff;
+        const uint32_t exponent = magnitude >> 23; /* its limits keep products normal */
+        if (magnitude != 0 &&
+            (exponent < LMC_FMT_FACTOR_EXPONENT_MIN || exponent > LMC_FMT_FACTOR_EXPONENT_MAX))
             return lmc_corrupt(diag, 4 + 4 * (uint64_t)i, "plan: factor %u is out of range", i);
+    }
     return LMC_OK;
 }
 
