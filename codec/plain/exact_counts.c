@@ -5,30 +5,20 @@
 _Static_assert((sizeof(uint64_t) << LMC_RANS_BLOCK_LOG2) <= sizeof(((lmc_offsets_work *)0)->high),
                "a block of the widest elements fits");
 
-/* Counts the symbols of n high parts, to which offsets of row and column were added. */
-static void count_symbols(const lmc_exact_request *request, const uint16_t *high, size_t n,
-                          uint32_t part[4][256])
-{
-    const lmc_split *const split = request->split;
-    const unsigned high_nbits = request->content->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
-    const uint16_t high_mask = (uint16_t)((1u << high_nbits) - 1);
-    const uint16_t symbol_mask = (uint16_t)((1u << (high_nbits - split->low_nbits)) - 1);
-    for (size_t i = 0; i < n; i++) {
-        const uint16_t t = (uint16_t)(high[i] + split->offset) & high_mask;
-        const uint16_t wide = (uint16_t)((t >> split->low_nbits) - split->window_start) & symbol_mask;
-        part[i % 4][wide < LMC_FMT_SYMBOL_ESCAPE ? wide : LMC_FMT_SYMBOL_ESCAPE]++;
-    }
-}
-
-/* Counts a block of n elements, of which the first is element `first` of the tensor. */
+/* Counts the symbols of a block of n elements, of which the first is element `first` of the tensor. part[k]: of every
+ * fourth element. */
 static lmc_status count_block(const lmc_exact_request *request, uint64_t first, size_t n,
                               uint32_t part[4][256])
 {
     const lmc_content *const content = request->content;
     const lmc_offsets *const offsets = request->offsets;
     lmc_offsets_work *const work = request->work;
+    const lmc_split *const split = request->split;
     const unsigned element_nbytes = content->element_nbytes;
-    const lmc_row_coder coder = {lmc_kernels_get(), offsets, element_nbytes, request->split->rotation};
+    const unsigned high_nbits = element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
+    const uint16_t high_mask = (uint16_t)((1u << high_nbits) - 1);
+    const uint16_t symbol_mask = (uint16_t)((1u << (high_nbits - split->low_nbits)) - 1);
+    const lmc_row_coder coder = {lmc_kernels_get(), offsets, element_nbytes, split->rotation};
     uint8_t *const block = (uint8_t *)work->high;
     lmc_scratch scratch = {
         .row_values = work->block_row_values, .rows = work->block_rows, .strip_high = work->shifted};
@@ -46,7 +36,11 @@ static lmc_status count_block(const lmc_exact_request *request, uint64_t first, 
             coder.rotation, block + i * element_nbytes, m, work->shifted);
         coder.kernels->add_shifts(work->shifted, offsets->columns ? offsets->columns + column : NULL,
                                   rows.rows[row], m, work->shifted);
-        count_symbols(request, work->shifted, m, part);
+        for (size_t k = 0; k < m; k++) {
+            const uint16_t t = (uint16_t)(work->shifted[k] + split->offset) & high_mask;
+            const uint16_t wide = (uint16_t)((t >> split->low_nbits) - split->window_start) & symbol_mask;
+            part[k % 4][wide < LMC_FMT_SYMBOL_ESCAPE ? wide : LMC_FMT_SYMBOL_ESCAPE]++;
+        }
         i += m;
         column += m;
         if (column == offsets->column_count) {

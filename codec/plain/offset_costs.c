@@ -125,17 +125,7 @@ void lmc_offset_ranges_add(lmc_offset_ranges *ranges, int32_t steps, const lmc_o
     ranges->count++;
 }
 
-/* What it costs to bring all offsets into a range of places. The cost grows with the square of the distance. */
-static uint64_t cost_of_range(const lmc_offset_ranges *ranges, unsigned low, unsigned high)
-{
-    uint64_t sum = 0;
-    for (uint64_t place = ranges->low; place < low; place++)
-        sum += ranges->rise[place] * (low - place) * (low - place);
-    for (uint64_t place = high + 1; place <= ranges->high; place++)
-        sum += ranges->fall[place] * (place - high) * (place - high);
-    return sum;
-}
-
+/* What it costs to bring an offset into the range grows with the square of its distance. */
 lmc_offset_range lmc_offset_ranges_choose(const lmc_offset_ranges *ranges)
 {
     const uint64_t bit = (uint64_t)COST_OF_BIT * LMC_COST_FAR * LMC_COST_FAR * ranges->count;
@@ -144,13 +134,18 @@ lmc_offset_range lmc_offset_ranges_choose(const lmc_offset_ranges *ranges)
     for (unsigned nbits = 0; nbits <= LMC_FMT_OFFSET_NBITS_MAX; nbits++) {
         const unsigned last = (1u << nbits) - 1;
         for (unsigned low = ranges->low; low <= ranges->high; low++) {
-            const uint64_t cost = nbits * bit + cost_of_range(ranges, low, low + last);
+            const unsigned high = low + last;
+            uint64_t cost = nbits * bit;
+            for (uint64_t place = ranges->low; place < low; place++)
+                cost += ranges->rise[place] * (low - place) * (low - place);
+            for (uint64_t place = high + 1; place <= ranges->high; place++)
+                cost += ranges->fall[place] * (place - high) * (place - high);
             if (cost < best_cost) {
                 best_cost = cost;
                 best = low;
                 best_nbits = nbits;
             }
-            if (low + last >= ranges->high)
+            if (high >= ranges->high)
                 break;
         }
         if (ranges->low + last >= ranges->high)
@@ -211,36 +206,29 @@ static void move_rows(const lmc_offset_costs *costs, const lmc_offset_rows *rows
         rows->row_values[i] = lmc_offset_clamp(&range, rows->row_values[i]);
 }
 
-/* Moves n <= COLUMNS_AT_ONCE columns from `first` on; the result may be less than 0, mod 2^16. */
-static void move_some_columns(const lmc_offset_costs *costs, const lmc_offset_rows *rows, size_t first,
-                              size_t n, int16_t *steps, lmc_offset_ranges *ranges)
-{
-    uint16_t counts[COLUMNS_AT_ONCE][LMC_COST_BINS];
-    uint8_t bins[COLUMNS_AT_ONCE];
-    memset(counts, 0, sizeof counts);
-    for (size_t i = 0; i < rows->row_count; i++) {
-        find_bins(costs, rows->high + i * rows->column_count + first, rows->columns + first,
-                  (uint16_t)((uint32_t)rows->row_values[i] << costs->step_log2), n, bins);
-        for (size_t j = 0; j < n; j++)
-            counts[j][bins[j]]++;
-    }
-    for (size_t j = 0; j < n; j++) {
-        const lmc_offset_move move = lmc_offset_costs_move(costs, counts[j]);
-        const int32_t moved = (rows->columns[first + j] >> costs->step_log2) + move.steps;
-        lmc_offset_ranges_add(ranges, moved, &move);
-        steps[j] = (int16_t)moved;
-    }
-}
-
 /* The columns' least offset becomes 0, and rows make up for it. Returns the most steps. */
 static unsigned move_columns(const lmc_offset_costs *costs, const lmc_offset_rows *rows)
 {
     lmc_offset_ranges ranges;
-    int16_t *const steps = (int16_t *)rows->columns; /* for a while */
+    int16_t *const steps = (int16_t *)rows->columns; /* for a while; they may be less than 0 */
     lmc_offset_ranges_begin(&ranges, 0);
-    for (size_t first = 0; first < rows->column_count; first += COLUMNS_AT_ONCE)
-        move_some_columns(costs, rows, first, lmc_min_size(COLUMNS_AT_ONCE, rows->column_count - first),
-                          steps + first, &ranges);
+    for (size_t first = 0; first < rows->column_count; first += COLUMNS_AT_ONCE) {
+        const size_t n = lmc_min_size(COLUMNS_AT_ONCE, rows->column_count - first);
+        uint16_t counts[COLUMNS_AT_ONCE][LMC_COST_BINS] = {{0}};
+        uint8_t bins[COLUMNS_AT_ONCE];
+        for (size_t i = 0; i < rows->row_count; i++) {
+            find_bins(costs, rows->high + i * rows->column_count + first, rows->columns + first,
+                      (uint16_t)((uint32_t)rows->row_values[i] << costs->step_log2), n, bins);
+            for (size_t j = 0; j < n; j++)
+                counts[j][bins[j]]++;
+        }
+        for (size_t j = 0; j < n; j++) {
+            const lmc_offset_move move = lmc_offset_costs_move(costs, counts[j]);
+            const int32_t moved = (rows->columns[first + j] >> costs->step_log2) + move.steps;
+            lmc_offset_ranges_add(&ranges, moved, &move);
+            steps[first + j] = (int16_t)moved;
+        }
+    }
     const lmc_offset_range range = lmc_offset_ranges_choose(&ranges);
     unsigned most = 0;
     for (size_t j = 0; j < rows->column_count; j++) {

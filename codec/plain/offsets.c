@@ -120,35 +120,28 @@ int32_t lmc_offsets_row_value(const lmc_offsets *offsets, double mean)
     return (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
 }
 
-/* The value of a row, or of the part that a block has: n elements at src, of which the first is in this column. */
-static int32_t find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n)
-{
-    const lmc_offsets *const offsets = coder->offsets;
-    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
-    const size_t piece_count = n > ROW_VALUES_MAX ? PIECE_COUNT : 1;
-    const size_t piece = n > ROW_VALUES_MAX ? PIECE_VALUES : n;
-    uint64_t sum = 0;
-    for (size_t k = 0; k < piece_count; k++) {
-        const size_t at = n / piece_count * k;
-        sum += coder->kernels->sum_elements[element_log2](
-            &offsets->clip, coder->rotation, src + at * coder->element_nbytes,
-            offsets->columns ? offsets->columns + column + at : NULL, piece);
-    }
-    return lmc_offsets_row_value(offsets, (double)sum / (double)(piece * piece_count));
-}
-
-/* Chooses the rows' values. Returns the least one; *most is the greatest. Rows too far apart are brought together. */
+/* Chooses the rows' values, by means over pieces of the rows. Returns the least one; *most is the greatest. Rows too far apart are brought together. */
 static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
                            int32_t *values, int32_t *most)
 {
     const lmc_offsets *const offsets = coder->offsets;
     const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
+    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
     size_t column = (size_t)(first % offsets->column_count);
     int32_t least = INT32_MAX;
     *most = INT32_MIN;
     for (size_t i = 0, row = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        values[row] = find_row(coder, src + i * coder->element_nbytes, column, m);
+        const size_t piece_count = m > ROW_VALUES_MAX ? PIECE_COUNT : 1;
+        const size_t piece = m > ROW_VALUES_MAX ? PIECE_VALUES : m;
+        uint64_t sum = 0;
+        for (size_t k = 0; k < piece_count; k++) {
+            const size_t at = m / piece_count * k;
+            sum += coder->kernels->sum_elements[element_log2](
+                &offsets->clip, coder->rotation, src + (i + at) * coder->element_nbytes,
+                offsets->columns ? offsets->columns + column + at : NULL, piece);
+        }
+        values[row] = lmc_offsets_row_value(offsets, (double)sum / (double)(piece * piece_count));
         least = values[row] < least ? values[row] : least;
         *most = values[row] > *most ? values[row] : *most;
         i += m;

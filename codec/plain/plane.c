@@ -25,15 +25,6 @@ static double exceptions_nbits(size_t n, size_t m, double nbits)
     return 24 + lmc_bitset_cost_nbits(n, m) + nbits;
 }
 
-/* The same if the exceptions stand in runs, as where rows of a matrix end in zeros: each end of a run takes a place. */
-static double run_exceptions_nbits(const uint8_t *plane, size_t n, unsigned dominant, double nbits)
-{
-    size_t ends = 1;
-    for (size_t i = 1; i < n; i++)
-        ends += (plane[i] == dominant) != (plane[i - 1] == dominant);
-    return 24 + 2.0 * (double)(ends * (lmc_highest_bit(n) + 1u)) + nbits;
-}
-
 double lmc_plane_uncoded_nbits(const uint32_t histogram[256], size_t n)
 {
     uint32_t most = 0;
@@ -118,7 +109,11 @@ size_t lmc_plane_encode(const lmc_plane_coder *coder, const uint8_t *plane, size
     const int codes_exceptions = coded_exceptions_cost < stored_exceptions_cost;
     const double bytes_cost = codes_exceptions ? coded_exceptions_cost : stored_exceptions_cost;
     const double scattered_cost = exceptions_nbits(n, m, bytes_cost);
-    const double run_cost = run_exceptions_nbits(plane, n, dominant, bytes_cost);
+    /* exceptions may stand in runs, as where rows of a matrix end in zeros: each end of a run takes a place */
+    size_t ends = 1;
+    for (size_t i = 1; i < n; i++)
+        ends += (plane[i] == dominant) != (plane[i - 1] == dominant);
+    const double run_cost = 24 + 2.0 * (double)(ends * (lmc_highest_bit(n) + 1u)) + bytes_cost;
     const double exceptions_cost = run_cost < scattered_cost ? run_cost : scattered_cost;
     size_t nbytes = 0;
     if (exceptions_cost < coded_cost && exceptions_cost < stored_cost) {

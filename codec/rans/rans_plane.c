@@ -52,27 +52,6 @@ size_t lmc_rans_plane_encode(const lmc_kernels *kernels, const lmc_rans *rans, l
 
 /* ---- decoding ---- */
 
-/* The states and the words. *words_nbytes: of all words. */
-static lmc_status read_head(lmc_reader *reader, size_t n, lmc_rans_in *in, size_t *words_nbytes,
-                            lmc_diag *diag)
-{
-    const uint64_t word_count = lmc_read_n(reader, sizeof(uint32_t));
-    const uint8_t *const states = lmc_read_span(reader, sizeof in->state);
-    if (reader->failed)
-        return lmc_corrupt(diag, 0, "rANS plane: its head is cut short");
-    if (LMC_RANS_HEAD_NBYTES + WORD_NBYTES * word_count >= n)
-        return lmc_corrupt(diag, 0, "rANS plane: it is not smaller than its symbols");
-    memcpy(in->state, states, sizeof in->state);
-    for (size_t lane = 0; lane < LMC_FMT_RANS_LANE_COUNT; lane++)
-        if (in->state[lane] < STATE_MIN)
-            return lmc_corrupt(diag, 0, "rANS plane: a first state is too small");
-    *words_nbytes = (size_t)(WORD_NBYTES * word_count);
-    in->words = lmc_read_span(reader, *words_nbytes);
-    if (!in->words)
-        return lmc_corrupt(diag, 0, "rANS plane: its words end early");
-    return LMC_OK;
-}
-
 /* The symbols. `end`: of the words, `readable`: of what may be read. The last words, which have less than the slack
  * behind them, are read from a copy. */
 static lmc_status decode_symbols(const lmc_kernels *kernels, const lmc_rans *rans, lmc_rans_in *in,
@@ -103,8 +82,20 @@ lmc_status lmc_rans_plane_decode(const lmc_kernels *kernels, const lmc_rans *ran
                                  lmc_diag *diag)
 {
     lmc_rans_in in;
-    size_t words_nbytes = 0;
-    LMC_TRY(read_head(reader, n, &in, &words_nbytes, diag));
+    const uint64_t word_count = lmc_read_n(reader, sizeof(uint32_t));
+    const uint8_t *const states = lmc_read_span(reader, sizeof in.state);
+    if (reader->failed)
+        return lmc_corrupt(diag, 0, "rANS plane: its head is cut short");
+    if (LMC_RANS_HEAD_NBYTES + WORD_NBYTES * word_count >= n)
+        return lmc_corrupt(diag, 0, "rANS plane: it is not smaller than its symbols");
+    memcpy(in.state, states, sizeof in.state);
+    for (size_t lane = 0; lane < LMC_FMT_RANS_LANE_COUNT; lane++)
+        if (in.state[lane] < STATE_MIN)
+            return lmc_corrupt(diag, 0, "rANS plane: a first state is too small");
+    const size_t words_nbytes = (size_t)(WORD_NBYTES * word_count);
+    in.words = lmc_read_span(reader, words_nbytes);
+    if (!in.words)
+        return lmc_corrupt(diag, 0, "rANS plane: its words end early");
     LMC_TRY(decode_symbols(kernels, rans, &in, in.words + words_nbytes, reader->end, n, symbols, diag));
     for (size_t lane = 0; lane < LMC_FMT_RANS_LANE_COUNT; lane++) {
         const uint32_t state = in.state[lane];
