@@ -90,18 +90,6 @@ static lmc_status read_integers(const lmc_kernels *kernels, lmc_scratch *scratch
     return LMC_OK;
 }
 
-static lmc_status read_scales(const lmc_kernels *kernels, lmc_scratch *scratch, size_t new_count,
-                              lmc_source *source, float *scales, lmc_diag *diag)
-{
-    LMC_TRY(read_integers(kernels, scratch, source, new_count, sizeof *scales, (uint8_t *)scales, diag));
-    for (size_t i = 0; i < new_count; i++) {
-        const uint32_t exponent = lmc_load32(&scales[i]) >> 23; /* with the sign */
-        if (exponent < LMC_FMT_SCALE_EXPONENT_MIN || exponent > LMC_FMT_SCALE_EXPONENT_MAX)
-            return lmc_corrupt(diag, 0, "block: scale %zu is out of range", i);
-    }
-    return LMC_OK;
-}
-
 /* Reads palettes; counts[i]: the values of palette i, less 1. */
 static lmc_status read_palettes(const lmc_narrow *narrow, const lmc_kernels *kernels, lmc_scratch *scratch,
                                 size_t new_count, size_t n, lmc_source *source, uint8_t *counts,
@@ -132,9 +120,14 @@ lmc_status lmc_groups_read(const lmc_narrow *narrow, const lmc_kernels *kernels,
     if (new_count == 0)
         return lmc_corrupt(diag, 0, "block: its first group is not new");
     if (has_scales)
-        LMC_TRY(read_scales(kernels, scratch, new_count, source, scales, diag));
+        LMC_TRY(read_integers(kernels, scratch, source, new_count, sizeof *scales, scratch->values, diag));
     else
         LMC_TRY(read_palettes(narrow, kernels, scratch, new_count, n, source, counts, diag));
+    for (size_t i = 0; has_scales && i < new_count; i++) {
+        const uint32_t exponent = lmc_load32(&scales[i]) >> 23; /* with the sign */
+        if (exponent < LMC_FMT_SCALE_EXPONENT_MIN || exponent > LMC_FMT_SCALE_EXPONENT_MAX)
+            return lmc_corrupt(diag, 0, "block: scale %zu is out of range", i);
+    }
     for (size_t i = 0, k = 0; i < count; i++) {
         lmc_group *const group = &scratch->groups[i];
         if (is_new[i / 64] >> i % 64 & 1) {

@@ -198,18 +198,6 @@ lmc_group_run lmc_group_walk_next(lmc_group_walk *walk, size_t most)
 
 /* ---- widening ---- */
 
-/* Looks up values of nbytes each; numbers beyond the palette mean 0. */
-static void look_up(const lmc_group *group, const uint8_t *values, unsigned nbytes, const uint8_t *numbers,
-                    size_t n, uint8_t *dst)
-{
-    const uint8_t *const palette = values + (size_t)group->value_first * nbytes;
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t value =
-            numbers[i] < group->value_count ? lmc_load_n(palette + numbers[i] * (size_t)nbytes, nbytes) : 0;
-        lmc_store_n(dst + i * nbytes, value, nbytes);
-    }
-}
-
 void lmc_narrow_widen(const lmc_narrow *narrow, const lmc_kernels *kernels, const lmc_scratch *scratch,
                       uint64_t first, size_t i, size_t n, uint8_t *dst)
 {
@@ -218,16 +206,24 @@ void lmc_narrow_widen(const lmc_narrow *narrow, const lmc_kernels *kernels, cons
         kernels->widen[narrow->form](elements, n, dst);
         return;
     }
+    const unsigned nbytes = narrow->wide_nbytes;
     lmc_group_walk walk = lmc_group_walk_start(narrow, first, i);
     for (size_t done = 0; done < n;) {
         const lmc_group_run run = lmc_group_walk_next(&walk, n - done);
         const lmc_group *const group = &scratch->groups[run.group];
-        uint8_t *const place = dst + done * narrow->wide_nbytes;
-        if (narrow->form == LMC_FMT_NARROW_PRODUCT)
-            kernels->multiply[narrow->product_type](narrow->factors, group->scale, elements + done, run.n,
-                                                    place);
-        else
-            look_up(group, scratch->palettes, narrow->wide_nbytes, elements + done, run.n, place);
+        const uint8_t *const numbers = elements + done;
+        uint8_t *const place = dst + done * nbytes;
+        if (narrow->form == LMC_FMT_NARROW_PRODUCT) {
+            kernels->multiply[narrow->product_type](narrow->factors, group->scale, numbers, run.n, place);
+        } else {
+            const uint8_t *const palette = scratch->palettes + (size_t)group->value_first * nbytes;
+            const uint32_t value_count = group->value_count;
+            for (size_t k = 0; k < run.n; k++) { /* numbers beyond the palette mean 0 */
+                const int is_known = numbers[k] < value_count;
+                lmc_store_n(place + k * nbytes,
+                            is_known ? lmc_load_n(palette + numbers[k] * (size_t)nbytes, nbytes) : 0, nbytes);
+            }
+        }
         done += run.n;
     }
 }

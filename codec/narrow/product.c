@@ -109,20 +109,6 @@ static void load_singles(const lmc_product_group *group, size_t first, size_t n,
                 src, n, (uint8_t *)singles);
 }
 
-static void number_integers(const float *singles, float inverse, const uint8_t zero[2], size_t n,
-                            uint8_t *numbers)
-{
-    for (size_t i = 0; i < n; i++) {
-        const float quotient = singles[i] * inverse;
-        const float at_most = quotient < 127 ? quotient : 127; /* of NaN, too */
-        const float limited = at_most > -128 ? at_most : -128;
-        const int number = (int)(limited + (limited < 0 ? -0.5f : 0.5f));
-        uint32_t bits;
-        memcpy(&bits, &singles[i], sizeof bits);
-        numbers[i] = (uint8_t)(bits == 0x80000000 ? zero[1] : number);
-    }
-}
-
 /* Numbers of n <= PIECE_VALUES elements from `first` on. Returns how many are no products. */
 static size_t number_piece(const lmc_product_group *group, float scale, size_t first, size_t n,
                            uint8_t *numbers)
@@ -132,13 +118,19 @@ static size_t number_piece(const lmc_product_group *group, float scale, size_t f
     const uint8_t *const src = group->src + first * nbytes;
     const lmc_factor_order *const order = group->order;
     const int is_integer = narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS;
+    const uint8_t minus_zero = order->zero[1];
     const float inverse = 1 / scale;
     float singles[PIECE_VALUES];
     uint8_t products[PIECE_VALUES * sizeof(float)];
     size_t missed = 0;
     load_singles(group, first, n, singles);
-    if (is_integer)
-        number_integers(singles, inverse, order->zero, n, numbers);
+    for (size_t i = 0; i < n && is_integer; i++) {
+        const float quotient = singles[i] * inverse;
+        const float at_most = quotient < 127 ? quotient : 127; /* of NaN, too */
+        const float limited = at_most > -128 ? at_most : -128;
+        const int number = (int)(limited + (limited < 0 ? -0.5f : 0.5f));
+        numbers[i] = lmc_load32(&singles[i]) == 0x80000000 ? minus_zero : (uint8_t)number;
+    }
     for (size_t i = 0; i < n && !is_integer; i++) {
         const uint32_t bits = lmc_load32(&singles[i]);
         numbers[i] =

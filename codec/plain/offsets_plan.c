@@ -105,24 +105,6 @@ static lmc_status read_rows(const row_sample *s)
 
 /* ---- means and their variance ---- */
 
-/* Finds where magnitudes are clipped: at the beginning of an octave below that of the median. */
-static void find_clip(row_sample *s)
-{
-    uint32_t octaves[1 << 11];
-    const size_t n = s->row_count * s->column_count;
-    const size_t step = n / 1024 + 1;
-    const size_t count = (n - 1) / step + 1;
-    const unsigned magnitude_nbits = high_nbits(s) - !s->rotation;
-    s->clip.mask = (uint16_t)((1u << magnitude_nbits) - 1);
-    memset(octaves, 0, sizeof *octaves << (magnitude_nbits - s->octave_log2));
-    for (size_t i = 0; i < n; i += step)
-        octaves[(s->work->high[i] & s->clip.mask) >> s->octave_log2]++;
-    unsigned median = 0;
-    for (size_t below = octaves[0]; 2 * below <= count; below += octaves[median])
-        median++;
-    s->clip.floor = (uint16_t)((median > CLIP_OCTAVES ? median - CLIP_OCTAVES : 0) << s->octave_log2);
-}
-
 /* The variance of n means, from their sum and that of their squares, less what chance makes of means over `count`
  * magnitudes; in squared octaves. */
 static double variance(const row_sample *s, double sum, double squares, size_t n, size_t count)
@@ -333,15 +315,28 @@ static int promises_gain(double variance, uint64_t value_count)
     return SAVED_NBITS * variance > GLANCE_NBITS_MIN + GLANCE_OFFSET_NBITS / (double)value_count;
 }
 
-/* Looks at a part of the tensor. *is_promising: offsets may gain enough. Leaves where magnitudes are clipped. */
+/* Looks at a part of the tensor. *is_promising: offsets may gain enough. Leaves where magnitudes are clipped: at the
+ * beginning of an octave below that of the median. */
 static lmc_status glance(row_sample *s, int *is_promising)
 {
     const int has_columns = s->row_length == s->content->column_count;
+    uint32_t octaves[1 << 11];
     s->column_count =
         (uint32_t)lmc_min_u64(s->row_length, has_columns ? GLANCE_VALUES : GLANCE_STRETCH_VALUES);
     s->row_count = (size_t)lmc_min_u64(s->all_rows, GLANCE_ROWS);
     LMC_TRY(read_rows(s));
-    find_clip(s);
+    const size_t n = s->row_count * s->column_count;
+    const size_t step = n / 1024 + 1;
+    const size_t count = (n - 1) / step + 1;
+    const unsigned magnitude_nbits = high_nbits(s) - !s->rotation;
+    s->clip.mask = (uint16_t)((1u << magnitude_nbits) - 1);
+    memset(octaves, 0, sizeof *octaves << (magnitude_nbits - s->octave_log2));
+    for (size_t i = 0; i < n; i += step)
+        octaves[(s->work->high[i] & s->clip.mask) >> s->octave_log2]++;
+    unsigned median = 0;
+    for (size_t below = octaves[0]; 2 * below <= count; below += octaves[median])
+        median++;
+    s->clip.floor = (uint16_t)((median > CLIP_OCTAVES ? median - CLIP_OCTAVES : 0) << s->octave_log2);
     *is_promising = promises_gain(sum_rows(s, &s->clip, NULL), s->row_length);
     if (!*is_promising && has_columns)
         *is_promising = promises_gain(sum_columns(s, &s->clip, NULL), s->all_rows);

@@ -221,20 +221,10 @@ static lmc_status decode_coded(const lmc_plane_coder *coder, lmc_source *source,
     return lmc_symbols_decode_end(&decoder, diag);
 }
 
-/* Decodes m exceptions, which carry nothing. */
-static lmc_status decode_coded_exceptions(const lmc_plane_coder *coder, lmc_source *source, size_t m,
-                                          lmc_diag *diag)
-{
-    static const uint8_t zeros[LMC_FMT_RANS_CARRIED_NBYTES];
-    LMC_TRY(decode_coded(coder, source, m, coder->scratch->exceptions, diag));
-    if (!coder->rans || memcmp(coder->carried, zeros, sizeof zeros) == 0)
-        return LMC_OK;
-    return lmc_corrupt(diag, 0, "plane: its exceptions carry bytes");
-}
-
 static lmc_status decode_exceptions(const lmc_plane_coder *coder, lmc_source *source, size_t n,
                                     uint8_t *plane, lmc_diag *diag)
 {
+    static const uint8_t zeros[LMC_FMT_RANS_CARRIED_NBYTES];
     lmc_scratch *const scratch = coder->scratch;
     const uint8_t *exceptions = scratch->exceptions;
     const unsigned dominant = (unsigned)lmc_read_n(&source->reader, 1);
@@ -243,12 +233,15 @@ static lmc_status decode_exceptions(const lmc_plane_coder *coder, lmc_source *so
     const size_t m = lmc_bitset_count(coder->kernels, scratch->bitset, n);
     if (m == 0 || source->reader.failed)
         return lmc_corrupt(diag, 0, "plane: its exceptions are missing");
-    if (mode == LMC_FMT_PLANE_STORED)
+    if (mode == LMC_FMT_PLANE_STORED) {
         LMC_TRY(decode_stored(source, m, 8, &exceptions, diag));
-    else if (mode == LMC_FMT_PLANE_CODED)
-        LMC_TRY(decode_coded_exceptions(coder, source, m, diag));
-    else
+    } else if (mode == LMC_FMT_PLANE_CODED) {
+        LMC_TRY(decode_coded(coder, source, m, scratch->exceptions, diag));
+        if (coder->rans && memcmp(coder->carried, zeros, sizeof zeros) != 0)
+            return lmc_corrupt(diag, 0, "plane: its exceptions carry bytes");
+    } else {
         return lmc_corrupt(diag, 0, "plane: exceptions in an unknown mode");
+    }
     memset(plane, (int)dominant, n);
     for (size_t w = 0; w < lmc_bitset_words(n); w++)
         for (uint64_t word = scratch->bitset[w]; word != 0; word &= word - 1)

@@ -61,18 +61,20 @@ static uint16_t *split_values(const lmc_planes_job *job, const uint8_t *src, siz
         const lmc_offset_part part = lmc_offsets_part(job->kernels, &job->offsets, first + i, n - i);
         const lmc_element_cut cut = cut_part(job, &part);
         const uint8_t *const values = src + i * element_nbytes;
-        lmc_plane_set set = planes_at(job->coding, plane, symbols + i, first + i);
+        uint8_t *const part_symbols = symbols + i;
+        lmc_plane_set set = planes_at(job->coding, plane, part_symbols, first + i);
         set.shift = cut.shift;
         unsigned escaped =
             job->kernels->split[lmc_element_log2(element_nbytes)](&cut.split, values, part.n, &set);
         const int has_escapes = lmc_cut_has_escapes(&cut);
-        for (size_t k = 0; rans && has_escapes && k < part.n; k++) { /* the rANS code may lack symbols */
-            const unsigned is_missing = rans->frequency[set.symbols[k]] == 0;
-            set.symbols[k] = is_missing ? LMC_FMT_SYMBOL_ESCAPE : set.symbols[k];
-            escaped |= is_missing;
-        }
+        if (rans && has_escapes)
+            for (size_t k = 0; k < part.n; k++) { /* the rANS code may lack symbols */
+                const unsigned is_missing = rans->frequency[part_symbols[k]] == 0;
+                part_symbols[k] = is_missing ? LMC_FMT_SYMBOL_ESCAPE : part_symbols[k];
+                escaped |= is_missing;
+            }
         if (escaped && has_escapes)
-            escapes = lmc_escapes_collect(&cut, set.symbols, values, part.n, escapes);
+            escapes = lmc_escapes_collect(&cut, part_symbols, values, part.n, escapes);
         i += part.n;
     }
     return escapes;

@@ -10,23 +10,6 @@
 #define ENCODER_STRIP (LMC_STRIP_VALUES / 2)
 _Static_assert(LMC_SYMBOLS_SLACK >= ENCODER_STRIP * WORD_NBYTES, "words of a strip do not fit the slack");
 
-/* The words of all symbols in scratch->next_symbols[0], up to its end. Returns their bytes, or more than
- * words_nbytes_max if they are more, or if a symbol has no frequency. */
-static size_t encode_words(const lmc_kernels *kernels, const lmc_rans *rans, lmc_scratch *scratch,
-                           const uint8_t *symbols, size_t n, size_t words_nbytes_max, lmc_rans_out *out)
-{
-    uint8_t *const end = scratch->next_symbols[0] + scratch->value_capacity + LMC_SYMBOLS_SLACK;
-    out->words = end;
-    for (size_t i = (n - 1) / ENCODER_STRIP * ENCODER_STRIP;; i -= ENCODER_STRIP) {
-        const unsigned is_missing =
-            kernels->rans_encode(rans->symbols, out, symbols + i, lmc_min_size(n - i, ENCODER_STRIP));
-        if (is_missing || (size_t)(end - out->words) > words_nbytes_max)
-            return words_nbytes_max + 1;
-        if (i == 0)
-            return (size_t)(end - out->words);
-    }
-}
-
 size_t lmc_rans_plane_encode(const lmc_kernels *kernels, const lmc_rans *rans, lmc_scratch *scratch,
                              const uint8_t *symbols, size_t n,
                              const uint8_t carried[LMC_FMT_RANS_CARRIED_NBYTES], uint8_t *dst,
@@ -40,9 +23,17 @@ size_t lmc_rans_plane_encode(const lmc_kernels *kernels, const lmc_rans *rans, l
     for (size_t lane = 0; lane < LMC_FMT_RANS_LANE_COUNT; lane++)
         out.state[lane] = STATE_MIN + lmc_load16(carried + WORD_NBYTES * lane);
     const size_t words_nbytes_max = nbytes_max - LMC_RANS_HEAD_NBYTES;
-    const size_t words_nbytes = encode_words(kernels, rans, scratch, symbols, n, words_nbytes_max, &out);
-    if (words_nbytes > words_nbytes_max)
-        return 0;
+    size_t words_nbytes = 0;
+    uint8_t *const end = scratch->next_symbols[0] + scratch->value_capacity + LMC_SYMBOLS_SLACK;
+    out.words = end;
+    for (size_t left = n; left > 0;) {
+        const size_t m = (left - 1) % ENCODER_STRIP + 1; /* the last strip comes first */
+        left -= m;
+        const unsigned is_missing = kernels->rans_encode(rans->symbols, &out, symbols + left, m);
+        words_nbytes = (size_t)(end - out.words);
+        if (is_missing || words_nbytes > words_nbytes_max)
+            return 0;
+    }
     lmc_writer writer = {dst, dst + capacity};
     lmc_write_n(&writer, words_nbytes / WORD_NBYTES, sizeof(uint32_t));
     lmc_write_span(&writer, out.state, sizeof out.state);
