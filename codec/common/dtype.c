@@ -118,19 +118,6 @@ static double element_cost(const uint8_t *sample, size_t nbytes, unsigned elemen
     return cost;
 }
 
-/* Is the top bit of a byte close to noise, as the sign of fp8 is? Noise and bytes without a rule may pass: they cost
- * the same under both dtypes. */
-static int is_fp8(const uint8_t *sample, size_t nbytes)
-{
-    double whole[256] = {0};
-    double magnitude[256] = {0};
-    for (size_t i = 0; i < nbytes; i++) {
-        whole[sample[i]]++;
-        magnitude[sample[i] & 0x7f]++;
-    }
-    return lmc_entropy(magnitude, 256) + 1 < lmc_entropy(whole, 256) * SIGN_FACTOR;
-}
-
 /* The size of element, 1, 2, 4 or 8, under which the bytes are most regular. */
 static unsigned guess_element_nbytes(const uint8_t *sample, size_t nbytes)
 {
@@ -166,8 +153,17 @@ lmc_dtype lmc_dtype_guess(const void *content, size_t nbytes, unsigned element_n
     }
     if (element_nbytes != 1 && element_nbytes != 2 && element_nbytes != 4 && element_nbytes != 8)
         element_nbytes = guess_element_nbytes(sample, n);
-    if (element_nbytes == 1)
-        return is_fp8(sample, n) ? LMC_DTYPE_F8_E4M3 : LMC_DTYPE_U8; /* E5M2 is coded alike */
+    if (element_nbytes == 1) {
+        /* Is the top bit of a byte close to noise, as the sign of fp8 is? Noise and bytes without a rule may pass: they
+         * cost the same under both dtypes. */
+        double whole[256] = {0}, magnitude[256] = {0};
+        for (size_t i = 0; i < n; i++) {
+            whole[sample[i]]++;
+            magnitude[sample[i] & 0x7f]++;
+        }
+        const int is_fp8 = lmc_entropy(magnitude, 256) + 1 < lmc_entropy(whole, 256) * SIGN_FACTOR;
+        return is_fp8 ? LMC_DTYPE_F8_E4M3 : LMC_DTYPE_U8; /* E5M2 is coded alike */
+    }
     const int is_integer = element_cost(sample, n, element_nbytes, 0) <
                            element_cost(sample, n, element_nbytes, 1) * INTEGER_FACTOR;
     switch (element_nbytes) {

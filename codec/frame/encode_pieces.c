@@ -158,14 +158,6 @@ static lmc_status fill_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_co
     return LMC_OK;
 }
 
-/* The features of a coded frame. */
-static uint32_t features_of(const lmc_plan *plan)
-{
-    return (plan->decision.coding.offsets.column_count > 0 ? LMC_FMT_FEATURE_OFFSETS : 0) |
-           (plan->choice.narrow.is_used ? LMC_FMT_FEATURE_NARROW : 0) |
-           (plan->decision.coding.rans ? LMC_FMT_FEATURE_RANS : 0);
-}
-
 lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, const lmc_content *content, lmc_plan **plan)
 {
     lmc_diag *const diag = &ctx->diag;
@@ -195,7 +187,10 @@ lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, const lmc_conte
         lmc_plan_free(made);
         return status;
     }
-    lmc_head_write(&made->info, made->info.mode == LMC_FRAME_CODED ? features_of(made) : 0, made->head);
+    const uint32_t features = (made->decision.coding.offsets.column_count > 0 ? LMC_FMT_FEATURE_OFFSETS : 0) |
+                              (made->choice.narrow.is_used ? LMC_FMT_FEATURE_NARROW : 0) |
+                              (made->decision.coding.rans ? LMC_FMT_FEATURE_RANS : 0);
+    lmc_head_write(&made->info, made->info.mode == LMC_FRAME_CODED ? features : 0, made->head);
     *plan = made;
     return LMC_OK;
 }

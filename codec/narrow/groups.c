@@ -30,15 +30,6 @@ static int is_equal(const lmc_narrow *narrow, const lmc_scratch *scratch, const 
                   a->value_count * nbytes) == 0;
 }
 
-/* Byte planes of n integers of nbytes each, the most significant first, from integer `first` of the planes on. */
-static void split_bytes(const uint8_t *integers, size_t n, unsigned nbytes, uint8_t *const *planes,
-                        size_t first)
-{
-    for (unsigned j = 0; j < nbytes; j++)
-        for (size_t i = 0; i < n; i++)
-            planes[j][first + i] = integers[i * nbytes + nbytes - 1 - j];
-}
-
 int lmc_groups_write(const lmc_narrow *narrow, const lmc_kernels *kernels, lmc_scratch *scratch, size_t count,
                      lmc_writer *writer)
 {
@@ -55,8 +46,11 @@ int lmc_groups_write(const lmc_narrow *narrow, const lmc_kernels *kernels, lmc_s
         scratch->exceptions[new_count++] = (uint8_t)(group->value_count - 1);
         const uint8_t *const values = has_scales ? (const uint8_t *)&group->scale
                                                  : scratch->palettes + (size_t)group->value_first * nbytes;
-        split_bytes(values, has_scales ? 1 : group->value_count, nbytes, scratch->plane, value_count);
-        value_count += has_scales ? 1 : group->value_count;
+        const size_t n = has_scales ? 1 : group->value_count;
+        for (unsigned j = 0; j < nbytes; j++) /* the most significant bytes are the first plane */
+            for (size_t k = 0; k < n; k++)
+                scratch->plane[j][value_count + k] = values[k * nbytes + nbytes - 1 - j];
+        value_count += n;
     }
     const size_t bitset_nbytes =
         lmc_bitset_encode(kernels, scratch, scratch->mask, count, writer->next, lmc_writer_left(writer));
@@ -96,18 +90,6 @@ static lmc_status read_integers(const lmc_kernels *kernels, lmc_scratch *scratch
     return LMC_OK;
 }
 
-static lmc_status read_scales(const lmc_kernels *kernels, lmc_scratch *scratch, size_t new_count,
-                              lmc_source *source, float *scales, lmc_diag *diag)
-{
-    LMC_TRY(read_integers(kernels, scratch, source, new_count, sizeof *scales, (uint8_t *)scales, diag));
-    for (size_t i = 0; i < new_count; i++) {
-        const uint32_t exponent = lmc_load32(&scales[i]) >> 23; /* with the sign */
-        if (exponent < LMC_FMT_SCALE_EXPONENT_MIN || exponent > LMC_FMT_SCALE_EXPONENT_MAX)
-            return lmc_corrupt(diag, 0, "block: scale %zu is out of range", i);
-    }
-    return LMC_OK;
-}
-
 /* Reads palettes; counts[i]: the values of palette i, less 1. */
 static lmc_status read_palettes(const lmc_narrow *narrow, const lmc_kernels *kernels, lmc_scratch *scratch,
                                 size_t new_count, size_t n, lmc_source *source, uint8_t *counts,
@@ -138,9 +120,14 @@ lmc_status lmc_groups_read(const lmc_narrow *narrow, const lmc_kernels *kernels,
     if (new_count == 0)
         return lmc_corrupt(diag, 0, "block: its first group is not new");
     if (has_scales)
-        LMC_TRY(read_scales(kernels, scratch, new_count, source, scales, diag));
+        LMC_TRY(read_integers(kernels, scratch, source, new_count, sizeof *scales, scratch->values, diag));
     else
         LMC_TRY(read_palettes(narrow, kernels, scratch, new_count, n, source, counts, diag));
+    for (size_t i = 0; has_scales && i < new_count; i++) {
+        const uint32_t exponent = lmc_load32(&scales[i]) >> 23; /* with the sign */
+        if (exponent < LMC_FMT_SCALE_EXPONENT_MIN || exponent > LMC_FMT_SCALE_EXPONENT_MAX)
+            return lmc_corrupt(diag, 0, "block: scale %zu is out of range", i);
+    }
     for (size_t i = 0, k = 0; i < count; i++) {
         lmc_group *const group = &scratch->groups[i];
         if (is_new[i / 64] >> i % 64 & 1) {

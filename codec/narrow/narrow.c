@@ -1,10 +1,6 @@
 /* narrow.c - writes and checks the fields of the plan, finds the groups of elements, and widens them. */
 #include "codec/narrow/narrow.h"
 
-static unsigned narrow_nbytes(unsigned form)
-{
-    return form < LMC_FMT_NARROW_F32_IN_F64 ? 2 : form == LMC_FMT_NARROW_F32_IN_F64 ? 4 : 1;
-}
 
 void lmc_narrow_set_form(lmc_narrow *narrow, unsigned form, unsigned wide_nbytes)
 {
@@ -12,7 +8,7 @@ void lmc_narrow_set_form(lmc_narrow *narrow, unsigned form, unsigned wide_nbytes
     narrow->is_used = 1;
     narrow->form = (uint8_t)form;
     narrow->wide_nbytes = (uint8_t)wide_nbytes;
-    narrow->element_nbytes = (uint8_t)narrow_nbytes(form);
+    narrow->element_nbytes = form < LMC_FMT_NARROW_F32_IN_F64 ? 2 : form == LMC_FMT_NARROW_F32_IN_F64 ? 4 : 1;
 }
 
 /* ---- factors ---- */
@@ -63,14 +59,6 @@ void lmc_narrow_write(const lmc_narrow *narrow, lmc_writer *writer)
     }
 }
 
-/* Is it 0, or within limits that keep products normal? */
-static int is_factor(uint32_t bits)
-{
-    const uint32_t exponent = bits >> 23 & 0xff;
-    return (bits & 0x7fffffff) == 0 ||
-           (exponent >= LMC_FMT_FACTOR_EXPONENT_MIN && exponent <= LMC_FMT_FACTOR_EXPONENT_MAX);
-}
-
 static lmc_status read_product(lmc_reader *reader, lmc_narrow *narrow, lmc_diag *diag)
 {
     const unsigned product_type = (unsigned)lmc_read_n(reader, 1);
@@ -93,9 +81,13 @@ static lmc_status read_product(lmc_reader *reader, lmc_narrow *narrow, lmc_diag 
     if (!listed)
         return lmc_corrupt(diag, 3, "plan: its factors are cut short");
     memcpy(narrow->factors, listed, narrow->listed_count * sizeof narrow->factors[0]);
-    for (unsigned i = 0; i < narrow->listed_count; i++)
-        if (!is_factor(lmc_load32(listed + 4 * (size_t)i)))
+    for (unsigned i = 0; i < narrow->listed_count; i++) {
+        const uint32_t magnitude = lmc_load32(listed + 4 * (size_t)i) & 0x7fffffff;
+        const uint32_t exponent = magnitude >> 23; /* its limits keep products normal */
+        if (magnitude != 0 &&
+            (exponent < LMC_FMT_FACTOR_EXPONENT_MIN || exponent > LMC_FMT_FACTOR_EXPONENT_MAX))
             return lmc_corrupt(diag, 4 + 4 * (uint64_t)i, "plan: factor %u is out of range", i);
+    }
     return LMC_OK;
 }
 
@@ -179,18 +171,6 @@ lmc_group_run lmc_group_walk_next(lmc_group_walk *walk, size_t most)
 
 /* ---- widening ---- */
 
-/* Looks up values of nbytes each; numbers beyond the palette mean 0. */
-static void look_up(const lmc_group *group, const uint8_t *values, unsigned nbytes, const uint8_t *numbers,
-                    size_t n, uint8_t *dst)
-{
-    const uint8_t *const palette = values + (size_t)group->value_first * nbytes;
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t value =
-            numbers[i] < group->value_count ? lmc_load_n(palette + numbers[i] * (size_t)nbytes, nbytes) : 0;
-        lmc_store_n(dst + i * nbytes, value, nbytes);
-    }
-}
-
 void lmc_narrow_widen(const lmc_narrow *narrow, const lmc_kernels *kernels, const lmc_scratch *scratch,
                       uint64_t first, size_t i, size_t n, uint8_t *dst)
 {
@@ -199,16 +179,24 @@ void lmc_narrow_widen(const lmc_narrow *narrow, const lmc_kernels *kernels, cons
         kernels->widen[narrow->form](elements, n, dst);
         return;
     }
+    const unsigned nbytes = narrow->wide_nbytes;
     lmc_group_walk walk = lmc_group_walk_start(narrow, first, i);
     for (size_t done = 0; done < n;) {
         const lmc_group_run run = lmc_group_walk_next(&walk, n - done);
         const lmc_group *const group = &scratch->groups[run.group];
-        uint8_t *const place = dst + done * narrow->wide_nbytes;
-        if (narrow->form == LMC_FMT_NARROW_PRODUCT)
-            kernels->multiply[narrow->product_type](narrow->factors, group->scale, elements + done, run.n,
-                                                    place);
-        else
-            look_up(group, scratch->palettes, narrow->wide_nbytes, elements + done, run.n, place);
+        const uint8_t *const numbers = elements + done;
+        uint8_t *const place = dst + done * nbytes;
+        if (narrow->form == LMC_FMT_NARROW_PRODUCT) {
+            kernels->multiply[narrow->product_type](narrow->factors, group->scale, numbers, run.n, place);
+        } else {
+            const uint8_t *const palette = scratch->palettes + (size_t)group->value_first * nbytes;
+            const uint32_t value_count = group->value_count;
+            for (size_t k = 0; k < run.n; k++) { /* numbers beyond the palette mean 0 */
+                const int is_known = numbers[k] < value_count;
+                lmc_store_n(place + k * nbytes,
+                            is_known ? lmc_load_n(palette + numbers[k] * (size_t)nbytes, nbytes) : 0, nbytes);
+            }
+        }
         done += run.n;
     }
 }

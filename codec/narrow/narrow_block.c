@@ -11,17 +11,20 @@
 
 /* ---- narrow elements and groups ---- */
 
-/* Makes the runs of a group in a block. A group is one run, since its elements are neighbours. */
-static void find_groups(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
+void lmc_narrow_find(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
 {
     const lmc_narrow *const narrow = coder->narrow;
     lmc_scratch *const scratch = coder->plain.scratch;
     const unsigned nbytes = narrow->wide_nbytes;
+    if (narrow->form < LMC_FMT_NARROW_PRODUCT) {
+        coder->plain.kernels->narrow[narrow->form](src, n, scratch->narrow);
+        return;
+    }
     const uint64_t in_row = lmc_groups_in_row(narrow);
     lmc_group_walk walk = lmc_group_walk_start(narrow, first, 0);
     float likely = coder->likely;
     uint32_t value_count = 0;
-    for (size_t i = 0; i < n;) {
+    for (size_t i = 0; i < n;) { /* a group is one run of the block, since its elements are neighbours */
         const lmc_group_run run = lmc_group_walk_next(&walk, n - i);
         lmc_group *const group = &scratch->groups[run.group];
         const float above = run.group >= in_row ? group[-(ptrdiff_t)in_row].scale : 0;
@@ -37,15 +40,6 @@ static void find_groups(const lmc_narrow_coder *coder, uint64_t first, const uin
         value_count += group->value_count;
         i += run.n;
     }
-}
-
-void lmc_narrow_find(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
-{
-    const lmc_narrow *const narrow = coder->narrow;
-    if (narrow->form < LMC_FMT_NARROW_PRODUCT)
-        coder->plain.kernels->narrow[narrow->form](src, n, coder->plain.scratch->narrow);
-    else
-        find_groups(coder, first, src, n);
 }
 
 size_t lmc_narrow_find_exceptions(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
@@ -161,19 +155,6 @@ static lmc_status read_elements(const lmc_narrow_coder *coder, const lmc_stored 
                             diag);
 }
 
-/* Puts exceptions to their places among elements i to i + n - 1; i is a multiple of 64. Returns the next one. */
-static const uint8_t *put_exceptions(const uint64_t *bits, size_t i, size_t n, unsigned nbytes,
-                                     const uint8_t *exceptions, uint8_t *dst)
-{
-    for (size_t w = 0; w < lmc_bitset_words(n); w++) {
-        for (uint64_t word = bits[i / 64 + w]; word != 0; word &= word - 1) {
-            memcpy(dst + (64 * w + lmc_lowest_bit(word)) * nbytes, exceptions, nbytes);
-            exceptions += nbytes;
-        }
-    }
-    return exceptions;
-}
-
 lmc_status lmc_narrow_block_decode(const lmc_narrow_coder *coder, const lmc_stored *block, uint8_t *dst,
                                    size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
 {
@@ -201,7 +182,12 @@ lmc_status lmc_narrow_block_decode(const lmc_narrow_coder *coder, const lmc_stor
         const size_t m = lmc_min_size(LMC_STRIP_VALUES, n - i);
         uint8_t *const strip = dst + i * nbytes;
         lmc_narrow_widen(coder->narrow, kernels, scratch, block->first, i, m, strip);
-        exceptions = put_exceptions(scratch->exception_bits, i, m, nbytes, exceptions, strip);
+        for (size_t w = 0; w < lmc_bitset_words(m); w++) {
+            for (uint64_t word = scratch->exception_bits[i / 64 + w]; word != 0; word &= word - 1) {
+                memcpy(strip + (64 * w + lmc_lowest_bit(word)) * nbytes, exceptions, nbytes);
+                exceptions += nbytes;
+            }
+        }
         kernels->hash_update(scratch->hash_state, strip, m * nbytes);
     }
     memcpy(dst + n * nbytes, block->bytes + block->nbytes - trailing_nbytes, trailing_nbytes);

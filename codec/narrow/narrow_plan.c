@@ -73,23 +73,17 @@ static lmc_status read_sample(const prober *p, uint32_t group_length, size_t *pi
     return LMC_OK;
 }
 
-/* The entropy of numbers, in bits each. */
-static double entropy_of(const uint8_t *numbers, size_t n)
-{
-    uint32_t counts[256] = {0};
-    unsigned used;
-    for (size_t i = 0; i < n; i++)
-        counts[numbers[i]]++;
-    return lmc_counts_entropy(counts, 256, &used);
-}
-
 /* Keeps what was tried if it is better. */
 static void keep_if_better(prober *p, size_t n, size_t missed, double group_nbits)
 {
     lmc_narrow_work *const work = p->work;
     const double wide_nbits = 8.0 * p->content->element_nbytes;
     const double side_nbits = (group_nbits + (double)missed * 2 * wide_nbits) / (double)n;
-    const double nbits = entropy_of(work->tried_numbers, n) + side_nbits;
+    uint32_t counts[256] = {0};
+    unsigned used;
+    for (size_t i = 0; i < n; i++)
+        counts[work->tried_numbers[i]]++;
+    const double nbits = lmc_counts_entropy(counts, 256, &used) + side_nbits;
     if (missed > n / EXCEPTION_SHARE_MAX || nbits >= p->nbits)
         return;
     p->nbits = nbits;
@@ -239,11 +233,12 @@ static int may_be_integers(const prober *p)
     return 0;
 }
 
-/* Have the first elements only as many significands as factors with so few bits make? */
-static unsigned count_significands(const prober *p)
+/* Tries products of all kinds that the probe does not rule out. */
+static lmc_status look_for_products(prober *p)
 {
+    const unsigned nbytes = p->content->element_nbytes;
     float singles[SIGNIFICANDS_TESTED];
-    uint64_t seen[2] = {0, 0};
+    uint64_t seen[2] = {0, 0}; /* significands: factors of few bits make few of them */
     probe_singles(p, SIGNIFICANDS_TESTED, singles);
     for (size_t i = 0; i < SIGNIFICANDS_TESTED; i++) {
         const uint32_t bits = lmc_load32(&singles[i]);
@@ -251,14 +246,7 @@ static unsigned count_significands(const prober *p)
         if ((bits & 0x7fffffff) != 0)
             seen[top / 64] |= UINT64_C(1) << top % 64;
     }
-    return lmc_popcount64(seen[0]) + lmc_popcount64(seen[1]);
-}
-
-/* Tries products of all kinds that the probe does not rule out. */
-static lmc_status look_for_products(prober *p)
-{
-    const unsigned nbytes = p->content->element_nbytes;
-    const unsigned significands = count_significands(p);
+    const unsigned significands = lmc_popcount64(seen[0]) + lmc_popcount64(seen[1]);
     const int may_be_listed =
         lmc_palette_count(p->buffer, SIGNIFICANDS_TESTED, nbytes, LISTED_SEEN_MAX) <= LISTED_SEEN_MAX;
     int may_be_integer = may_be_integers(p);

@@ -17,11 +17,6 @@
 
 /* ---- factors in order ---- */
 
-static unsigned cell_of(float quotient)
-{
-    return lmc_load32(&quotient) >> LMC_FACTOR_CELL_SHIFT;
-}
-
 /* Sorts the numbers of the factors but -0 by value. */
 static void sort_factors(lmc_factor_order *order, const lmc_narrow *narrow)
 {
@@ -95,7 +90,7 @@ void lmc_factor_order_init(lmc_factor_order *order, const lmc_narrow *narrow)
 /* The number of the factor nearest to a quotient. */
 LMC_INLINE uint8_t nearest_factor(const lmc_factor_order *order, float quotient)
 {
-    unsigned i = order->first[cell_of(quotient)];
+    unsigned i = order->first[lmc_load32(&quotient) >> LMC_FACTOR_CELL_SHIFT];
     while (i + 1 < order->count && order->middle[i] <= quotient)
         i++;
     return order->number[i];
@@ -116,30 +111,6 @@ static void load_singles(const lmc_product_group *group, size_t first, size_t n,
                 src, n, (uint8_t *)singles);
 }
 
-static void number_integers(const float *singles, float inverse, const uint8_t zero[2], size_t n,
-                            uint8_t *numbers)
-{
-    for (size_t i = 0; i < n; i++) {
-        const float quotient = singles[i] * inverse;
-        const float at_most = quotient < 127 ? quotient : 127; /* of NaN, too */
-        const float limited = at_most > -128 ? at_most : -128;
-        const int number = (int)(limited + (limited < 0 ? -0.5f : 0.5f));
-        uint32_t bits;
-        memcpy(&bits, &singles[i], sizeof bits);
-        numbers[i] = (uint8_t)(bits == 0x80000000 ? zero[1] : number);
-    }
-}
-
-static void number_floats(const lmc_factor_order *order, const float *singles, float inverse, size_t n,
-                          uint8_t *numbers)
-{
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t bits = lmc_load32(&singles[i]);
-        numbers[i] =
-            (bits & 0x7fffffff) == 0 ? order->zero[bits >> 31] : nearest_factor(order, singles[i] * inverse);
-    }
-}
-
 /* Numbers of n <= PIECE_VALUES elements from `first` on. Returns how many are no products. */
 static size_t number_piece(const lmc_product_group *group, float scale, size_t first, size_t n,
                            uint8_t *numbers)
@@ -147,14 +118,26 @@ static size_t number_piece(const lmc_product_group *group, float scale, size_t f
     const lmc_narrow *const narrow = group->narrow;
     const unsigned nbytes = narrow->wide_nbytes;
     const uint8_t *const src = group->src + first * nbytes;
+    const lmc_factor_order *const order = group->order;
+    const int is_integer = narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS;
+    const uint8_t minus_zero = order->zero[1];
+    const float inverse = 1 / scale;
     float singles[PIECE_VALUES];
     uint8_t products[PIECE_VALUES * sizeof(float)];
     size_t missed = 0;
     load_singles(group, first, n, singles);
-    if (narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS)
-        number_integers(singles, 1 / scale, group->order->zero, n, numbers);
-    else
-        number_floats(group->order, singles, 1 / scale, n, numbers);
+    for (size_t i = 0; i < n && is_integer; i++) {
+        const float quotient = singles[i] * inverse;
+        const float at_most = quotient < 127 ? quotient : 127; /* of NaN, too */
+        const float limited = at_most > -128 ? at_most : -128;
+        const int number = (int)(limited + (limited < 0 ? -0.5f : 0.5f));
+        numbers[i] = lmc_load32(&singles[i]) == 0x80000000 ? minus_zero : (uint8_t)number;
+    }
+    for (size_t i = 0; i < n && !is_integer; i++) {
+        const uint32_t bits = lmc_load32(&singles[i]);
+        numbers[i] =
+            (bits & 0x7fffffff) == 0 ? order->zero[bits >> 31] : nearest_factor(order, singles[i] * inverse);
+    }
     group->kernels->multiply[narrow->product_type](narrow->factors, scale, numbers, n, products);
     if (memcmp(products, src, n * nbytes) == 0)
         return 0;
@@ -260,12 +243,6 @@ static float simplest_in(const interval *scale)
     return found;
 }
 
-static int is_scale(float scale)
-{
-    const uint32_t exponent = lmc_load32(&scale) >> 23;
-    return exponent >= LMC_FMT_SCALE_EXPONENT_MIN && exponent <= LMC_FMT_SCALE_EXPONENT_MAX;
-}
-
 /* The element of the largest magnitude; NaN and infinities are largest. */
 static float largest_element(const lmc_product_group *group)
 {
@@ -304,7 +281,8 @@ static float scale_by(const lmc_product_group *group, float largest, float facto
             return 0;
     }
     const float found = simplest_in(&scale);
-    return is_scale(found) ? found : 0;
+    const uint32_t exponent = lmc_load32(&found) >> 23; /* with the sign */
+    return exponent >= LMC_FMT_SCALE_EXPONENT_MIN && exponent <= LMC_FMT_SCALE_EXPONENT_MAX ? found : 0;
 }
 
 static float find_scale(const lmc_product_group *group, unsigned most_tried, size_t narrowed, float *likely)

@@ -165,34 +165,11 @@ static lmc_status decode_masked(const lmc_planes_job *job, lmc_source *source, s
     return LMC_OK;
 }
 
-/* Decodes a block that is not stored: n elements, then trailing_nbytes bytes. */
-static lmc_status decode_values(const lmc_planes_job *job, uint64_t first, lmc_source *source, unsigned mode,
-                                size_t n, size_t trailing_nbytes, uint8_t *dst, lmc_diag *diag)
-{
-    if (mode > LMC_FMT_BLOCK_MASKED)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u", mode);
-    if (n == 0)
-        return lmc_corrupt(diag, 0, "block: it has no elements, but is not stored");
-    if (mode == LMC_FMT_BLOCK_MASKED) {
-        LMC_TRY(decode_masked(job, source, n, dst, diag));
-    } else if (job->coding->offsets.column_count == 0) {
-        LMC_TRY(lmc_planes_decode(job, source, n, dst, diag));
-    } else {
-        lmc_planes_job with_rows = *job;
-        LMC_TRY(lmc_rows_read(&job->coding->offsets, first, n, job->scratch, &source->reader,
-                              &with_rows.offsets, diag));
-        LMC_TRY(lmc_planes_decode(&with_rows, source, n, dst, diag));
-    }
-    if (lmc_reader_left(&source->reader) != trailing_nbytes)
-        return lmc_corrupt(diag, 0, "block: bytes after its end");
-    memcpy(dst + n * job->coding->element_nbytes, source->reader.next, trailing_nbytes);
-    return LMC_OK;
-}
-
 lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_stored *block, uint8_t *dst,
                             size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
 {
     const lmc_kernels *const kernels = coder->kernels;
+    const lmc_offsets *const offsets = &coder->coding->offsets;
     void *const hash_state = coder->scratch->hash_state;
     const size_t n = dst_nbytes / coder->coding->element_nbytes;
     const size_t trailing_nbytes = dst_nbytes % coder->coding->element_nbytes;
@@ -208,16 +185,31 @@ lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_stored *bloc
         *content_hash = kernels->hash(dst, dst_nbytes, 0);
         return LMC_OK;
     }
-    const lmc_planes_job job = {.kernels = kernels,
-                                .coding = coder->coding,
-                                .scratch = coder->scratch,
-                                .ahead = block->bytes + block->nbytes,
-                                .ahead_nbytes = share_of_half(block->ahead_nbytes, n),
-                                .hashes_strips = 1,
-                                .past_cache = block->past_cache};
+    if (mode > LMC_FMT_BLOCK_MASKED)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u", mode);
+    if (n == 0)
+        return lmc_corrupt(diag, 0, "block: it has no elements, but is not stored");
+    lmc_planes_job job = {.kernels = kernels,
+                          .coding = coder->coding,
+                          .scratch = coder->scratch,
+                          .ahead = block->bytes + block->nbytes,
+                          .ahead_nbytes = share_of_half(block->ahead_nbytes, n),
+                          .hashes_strips = 1,
+                          .past_cache = block->past_cache};
     kernels->hash_begin(hash_state);
-    LMC_TRY(decode_values(&job, block->first, &source, mode, n, trailing_nbytes, dst, diag));
-    kernels->hash_update(hash_state, dst + dst_nbytes - trailing_nbytes, trailing_nbytes);
+    if (mode == LMC_FMT_BLOCK_MASKED) {
+        LMC_TRY(decode_masked(&job, &source, n, dst, diag));
+    } else {
+        if (offsets->column_count > 0)
+            LMC_TRY(
+                lmc_rows_read(offsets, block->first, n, coder->scratch, &source.reader, &job.offsets, diag));
+        LMC_TRY(lmc_planes_decode(&job, &source, n, dst, diag));
+    }
+    if (lmc_reader_left(&source.reader) != trailing_nbytes)
+        return lmc_corrupt(diag, 0, "block: bytes after its end");
+    uint8_t *const trailing = dst + dst_nbytes - trailing_nbytes;
+    memcpy(trailing, source.reader.next, trailing_nbytes);
+    kernels->hash_update(hash_state, trailing, trailing_nbytes);
     *content_hash = kernels->hash_end(hash_state);
     return LMC_OK;
 }

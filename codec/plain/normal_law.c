@@ -38,34 +38,10 @@ static double symbol_begin(const lmc_symbol_places *places, unsigned symbol)
     return (within + (1 << octave_log2)) * lmc_power_of_2(octave - (int)octave_log2);
 }
 
-/* The standard deviation: magnitudes below it have a known share. */
-static double find_deviation(const lmc_symbol_places *places, const uint32_t counts[256], double total)
-{
-    const double wanted = WITHIN_DEVIATION * total;
-    double below = 0;
-    unsigned s = 0;
-    while (s < 255 && below + counts[s] < wanted)
-        below += counts[s++];
-    const double begin = symbol_begin(places, s), end = symbol_begin(places, s + 1);
-    return counts[s] > 0 ? begin + (end - begin) * (wanted - below) / counts[s] : end;
-}
-
 /* Symbols that may get a weight: those in use, and some around them. */
 typedef struct symbol_range {
     unsigned begin, end;
 } symbol_range;
-
-static symbol_range find_range(const uint32_t counts[256])
-{
-    symbol_range r = {0, 256};
-    while (r.end > 0 && counts[r.end - 1] == 0)
-        r.end--;
-    while (r.begin < r.end && counts[r.begin] == 0)
-        r.begin++;
-    r.begin = r.begin > MISSED_COUNT_MAX ? r.begin - MISSED_COUNT_MAX : 0;
-    r.end = r.end < 256 - MISSED_COUNT_MAX ? r.end + MISSED_COUNT_MAX : 256;
-    return r;
-}
 
 /* The density of magnitudes x, in standard deviations. */
 static double density(double x)
@@ -139,14 +115,27 @@ static double share_of_chance(const uint32_t counts[256], symbol_range range, co
 
 int lmc_normal_law_apply(const lmc_symbol_places *places, uint32_t counts[256])
 {
-    const symbol_range range = find_range(counts);
+    symbol_range range = {0, 256};
+    while (range.end > 0 && counts[range.end - 1] == 0)
+        range.end--;
+    while (range.begin < range.end && counts[range.begin] == 0)
+        range.begin++;
+    range.begin = range.begin > MISSED_COUNT_MAX ? range.begin - MISSED_COUNT_MAX : 0;
+    range.end = range.end < 256 - MISSED_COUNT_MAX ? range.end + MISSED_COUNT_MAX : 256;
     double expected[256];
     double total = 0;
     for (unsigned s = range.begin; s < range.end; s++)
         total += counts[s];
     if (total < COUNT_MIN)
         return 0;
-    expect_counts(places, range, find_deviation(places, counts, total), total, expected);
+    const double within = WITHIN_DEVIATION * total; /* magnitudes below the standard deviation */
+    double below = 0;
+    unsigned last = 0; /* the symbol in which it lies */
+    while (last < 255 && below + counts[last] < within)
+        below += counts[last++];
+    const double begin = symbol_begin(places, last), end = symbol_begin(places, last + 1);
+    const double deviation = counts[last] > 0 ? begin + (end - begin) * (within - below) / counts[last] : end;
+    expect_counts(places, range, deviation, total, expected);
     correct_expected(counts, range, expected);
     const double share = share_of_chance(counts, range, expected);
     if (share < SHARE_MIN)

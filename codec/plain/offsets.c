@@ -120,59 +120,33 @@ int32_t lmc_offsets_row_value(const lmc_offsets *offsets, double mean)
     return (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
 }
 
-/* The value of a row, or of the part that a block has: n elements at src, of which the first is in this column. */
-static int32_t find_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n)
-{
-    const lmc_offsets *const offsets = coder->offsets;
-    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
-    const size_t piece_count = n > ROW_VALUES_MAX ? PIECE_COUNT : 1;
-    const size_t piece = n > ROW_VALUES_MAX ? PIECE_VALUES : n;
-    uint64_t sum = 0;
-    for (size_t k = 0; k < piece_count; k++) {
-        const size_t at = n / piece_count * k;
-        sum += coder->kernels->sum_elements[element_log2](
-            &offsets->clip, coder->rotation, src + at * coder->element_nbytes,
-            offsets->columns ? offsets->columns + column + at : NULL, piece);
-    }
-    return lmc_offsets_row_value(offsets, (double)sum / (double)(piece * piece_count));
-}
-
-/* Chooses the rows' values. Returns the least one; *most is the greatest. Rows too far apart are brought together. */
+/* Chooses the rows' values, by means over pieces of the rows. Returns the least one; *most is the greatest. Rows too far apart are brought together. */
 static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
                            int32_t *values, int32_t *most)
 {
     const lmc_offsets *const offsets = coder->offsets;
     const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
+    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
     size_t column = (size_t)(first % offsets->column_count);
     int32_t least = INT32_MAX;
     *most = INT32_MIN;
     for (size_t i = 0, row = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        values[row] = find_row(coder, src + i * coder->element_nbytes, column, m);
+        const size_t piece_count = m > ROW_VALUES_MAX ? PIECE_COUNT : 1;
+        const size_t piece = m > ROW_VALUES_MAX ? PIECE_VALUES : m;
+        uint64_t sum = 0;
+        for (size_t k = 0; k < piece_count; k++) {
+            const size_t at = m / piece_count * k;
+            sum += coder->kernels->sum_elements[element_log2](
+                &offsets->clip, coder->rotation, src + (i + at) * coder->element_nbytes,
+                offsets->columns ? offsets->columns + column + at : NULL, piece);
+        }
+        values[row] = lmc_offsets_row_value(offsets, (double)sum / (double)(piece * piece_count));
         least = values[row] < least ? values[row] : least;
         *most = values[row] > *most ? values[row] : *most;
         i += m;
     }
     return *most - least > range ? *most - range : least;
-}
-
-/* The move of such a row from a value to where it is cheapest. high: LMC_STRIP_VALUES, padded; any content. */
-static lmc_offset_move move_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
-                                int32_t value, uint16_t *high)
-{
-    const lmc_offsets *const offsets = coder->offsets;
-    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
-    const size_t piece_count = n > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
-    const size_t piece = n > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : n;
-    uint16_t counts[LMC_COST_BINS] = {0};
-    for (size_t k = 0; k < piece_count; k++) {
-        const size_t at = n / piece_count * k;
-        coder->kernels->high_parts[element_log2](coder->rotation, src + at * coder->element_nbytes, piece,
-                                                 high);
-        lmc_offset_costs_count(offsets->costs, high, offsets->columns ? offsets->columns + column + at : NULL,
-                               (uint16_t)((uint32_t)value << offsets->step_log2), piece, counts);
-    }
-    return lmc_offset_costs_move(offsets->costs, counts);
 }
 
 /* Moves the rows' values to where the rows are cheapest. Returns the least. */
@@ -181,6 +155,7 @@ static int32_t refine_rows(const lmc_row_coder *coder, uint64_t first, const uin
 {
     const lmc_offsets *const offsets = coder->offsets;
     const lmc_offset_range all = {least, *most};
+    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
     size_t column = (size_t)(first % offsets->column_count);
     lmc_offset_ranges ranges;
     lmc_offset_ranges_begin(&ranges, least + (*most - least) / 2);
@@ -188,8 +163,18 @@ static int32_t refine_rows(const lmc_row_coder *coder, uint64_t first, const uin
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
         int32_t *const value = &scratch->row_values[row];
         *value = lmc_offset_clamp(&all, *value);
-        const lmc_offset_move move =
-            move_row(coder, src + i * coder->element_nbytes, column, m, *value, scratch->strip_high);
+        const size_t piece_count = m > LMC_COST_VALUES_MAX ? LMC_COST_PIECES : 1;
+        const size_t piece = m > LMC_COST_VALUES_MAX ? LMC_COST_VALUES_MAX / LMC_COST_PIECES : m;
+        uint16_t counts[LMC_COST_BINS] = {0};
+        for (size_t k = 0; k < piece_count; k++) {
+            const size_t at = m / piece_count * k;
+            const uint16_t *const columns = offsets->columns ? offsets->columns + column + at : NULL;
+            coder->kernels->high_parts[element_log2](coder->rotation, src + (i + at) * coder->element_nbytes,
+                                                     piece, scratch->strip_high);
+            lmc_offset_costs_count(offsets->costs, scratch->strip_high, columns,
+                                   (uint16_t)((uint32_t)*value << offsets->step_log2), piece, counts);
+        }
+        const lmc_offset_move move = lmc_offset_costs_move(offsets->costs, counts);
         *value += move.steps;
         lmc_offset_ranges_add(&ranges, *value, &move);
         i += m;

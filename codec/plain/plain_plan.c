@@ -358,25 +358,6 @@ static double estimate_nbits(const decider *d, const trial *t, const lmc_coding 
     return nbits * kept / seen + lmc_entropy(mask_weights, 2);
 }
 
-/* Gives the symbols a prefix code if that pays. */
-static void decide_symbols(const decider *d, const lmc_split *split, lmc_code_shape *shapes,
-                           lmc_table *tables, lmc_decision *decision)
-{
-    const lmc_sample *const sample = d->sample;
-    uint32_t weight[256];
-    weigh_split(d, split, weight);
-    /* A sample of few values is corrected by the law that weights follow. Offsets of rows blur the octaves, on which
-     * the law depends. */
-    const lmc_symbol_places places = {.first = (int32_t)((uint32_t)split->window_start << split->low_nbits) -
-                                               split->offset,
-                                      .low_nbits = split->low_nbits,
-                                      .octave_log2 = high_nbits(d) - d->exponent_nbits - !sample->rotation};
-    if (d->kind == LMC_KIND_FLOAT && !sample->is_exact && !sample->is_high_shifted && d->element_nbytes > 1 &&
-        places.low_nbits < places.octave_log2)
-        lmc_normal_law_apply(&places, weight);
-    decide_plane(d, weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
-}
-
 /* Decides all planes of a split. rans: the code of the symbols, or NULL: they get a prefix code if that pays. */
 static void decide_planes(const decider *d, const trial *t, const lmc_rans *rans, lmc_code_shape *shapes,
                           lmc_table *tables, lmc_decision *decision)
@@ -392,8 +373,20 @@ static void decide_planes(const decider *d, const trial *t, const lmc_rans *rans
     coding->is_low_mixed =
         (uint8_t)(sample->is_low_mixed && d->level != LMC_LEVEL_MAX); /* max looks at each plane */
     coding->rans = rans;
-    if (!rans)
-        decide_symbols(d, split, shapes, tables, decision);
+    if (!rans) {
+        uint32_t weight[256];
+        weigh_split(d, split, weight);
+        /* A sample of few values is corrected by the law that weights follow. Offsets of rows blur the octaves, on
+         * which the law depends. */
+        const lmc_symbol_places places = {
+            .first = (int32_t)((uint32_t)split->window_start << split->low_nbits) - split->offset,
+            .low_nbits = split->low_nbits,
+            .octave_log2 = high_nbits(d) - d->exponent_nbits - !sample->rotation};
+        if (d->kind == LMC_KIND_FLOAT && !sample->is_exact && !sample->is_high_shifted &&
+            d->element_nbytes > 1 && places.low_nbits < places.octave_log2)
+            lmc_normal_law_apply(&places, weight);
+        decide_plane(d, weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
+    }
     if (d->element_nbytes > 1 && !sample->is_low_noise) {
         const unsigned lower_first = lmc_coding_lower_first(coding);
         if (split->low_nbits < 8 && !sample->is_high_shifted)

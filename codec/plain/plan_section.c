@@ -52,20 +52,6 @@ static lmc_status check_split(const lmc_coding *coding, lmc_diag *diag)
     return LMC_OK;
 }
 
-/* Reads the table of a rANS code. */
-static lmc_status read_rans(lmc_reader *reader, unsigned plane, lmc_rans *rans, lmc_coding *coding,
-                            lmc_diag *diag)
-{
-    if (plane != LMC_PLANE_SYMBOLS)
-        return lmc_corrupt(diag, 0, "plan: a rANS table for plane %u", plane);
-    if (!rans)
-        return lmc_corrupt(diag, 0, "plan: a rANS table that the head does not announce");
-    LMC_TRY(lmc_rans_table_read(reader, rans->frequency, diag));
-    lmc_rans_set_slots(rans);
-    coding->rans = rans;
-    return LMC_OK;
-}
-
 static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *table, lmc_rans *rans,
                              lmc_coding *coding, lmc_diag *diag)
 {
@@ -74,8 +60,16 @@ static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *tabl
         return lmc_corrupt(diag, 0, "plan: the tables are cut short");
     if (kind == LMC_FMT_PLANE_RAW)
         return LMC_OK;
-    if (kind == LMC_FMT_PLANE_RANS)
-        return read_rans(reader, plane, rans, coding, diag);
+    if (kind == LMC_FMT_PLANE_RANS) {
+        if (plane != LMC_PLANE_SYMBOLS)
+            return lmc_corrupt(diag, 0, "plan: a rANS table for plane %u", plane);
+        if (!rans)
+            return lmc_corrupt(diag, 0, "plan: a rANS table that the head does not announce");
+        LMC_TRY(lmc_rans_table_read(reader, rans->frequency, diag));
+        lmc_rans_set_slots(rans);
+        coding->rans = rans;
+        return LMC_OK;
+    }
     if (kind != LMC_FMT_PLANE_TABLE)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plan: built-in table %u", kind);
     if (lmc_coding_plane_nbits(coding, plane) != 8)

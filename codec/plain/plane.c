@@ -25,15 +25,6 @@ static double exceptions_nbits(size_t n, size_t m, double nbits)
     return 24 + lmc_bitset_cost_nbits(n, m) + nbits;
 }
 
-/* The same if the exceptions stand in runs, as where rows of a matrix end in zeros: each end of a run takes a place. */
-static double run_exceptions_nbits(const uint8_t *plane, size_t n, unsigned dominant, double nbits)
-{
-    size_t ends = 1;
-    for (size_t i = 1; i < n; i++)
-        ends += (plane[i] == dominant) != (plane[i - 1] == dominant);
-    return 24 + 2.0 * (double)(ends * (lmc_highest_bit(n) + 1u)) + nbits;
-}
-
 double lmc_plane_uncoded_nbits(const uint32_t histogram[256], size_t n)
 {
     uint32_t most = 0;
@@ -118,7 +109,11 @@ size_t lmc_plane_encode(const lmc_plane_coder *coder, const uint8_t *plane, size
     const int codes_exceptions = coded_exceptions_cost < stored_exceptions_cost;
     const double bytes_cost = codes_exceptions ? coded_exceptions_cost : stored_exceptions_cost;
     const double scattered_cost = exceptions_nbits(n, m, bytes_cost);
-    const double run_cost = run_exceptions_nbits(plane, n, dominant, bytes_cost);
+    /* exceptions may stand in runs, as where rows of a matrix end in zeros: each end of a run takes a place */
+    size_t ends = 1;
+    for (size_t i = 1; i < n; i++)
+        ends += (plane[i] == dominant) != (plane[i - 1] == dominant);
+    const double run_cost = 24 + 2.0 * (double)(ends * (lmc_highest_bit(n) + 1u)) + bytes_cost;
     const double exceptions_cost = run_cost < scattered_cost ? run_cost : scattered_cost;
     size_t nbytes = 0;
     if (exceptions_cost < coded_cost && exceptions_cost < stored_cost) {
@@ -226,20 +221,10 @@ static lmc_status decode_coded(const lmc_plane_coder *coder, lmc_source *source,
     return lmc_symbols_decode_end(&decoder, diag);
 }
 
-/* Decodes m exceptions, which carry nothing. */
-static lmc_status decode_coded_exceptions(const lmc_plane_coder *coder, lmc_source *source, size_t m,
-                                          lmc_diag *diag)
-{
-    static const uint8_t zeros[LMC_FMT_RANS_CARRIED_NBYTES];
-    LMC_TRY(decode_coded(coder, source, m, coder->scratch->exceptions, diag));
-    if (!coder->rans || memcmp(coder->carried, zeros, sizeof zeros) == 0)
-        return LMC_OK;
-    return lmc_corrupt(diag, 0, "plane: its exceptions carry bytes");
-}
-
 static lmc_status decode_exceptions(const lmc_plane_coder *coder, lmc_source *source, size_t n,
                                     uint8_t *plane, lmc_diag *diag)
 {
+    static const uint8_t zeros[LMC_FMT_RANS_CARRIED_NBYTES];
     lmc_scratch *const scratch = coder->scratch;
     const uint8_t *exceptions = scratch->exceptions;
     const unsigned dominant = (unsigned)lmc_read_n(&source->reader, 1);
@@ -248,12 +233,15 @@ static lmc_status decode_exceptions(const lmc_plane_coder *coder, lmc_source *so
     const size_t m = lmc_bitset_count(coder->kernels, scratch->bitset, n);
     if (m == 0 || source->reader.failed)
         return lmc_corrupt(diag, 0, "plane: its exceptions are missing");
-    if (mode == LMC_FMT_PLANE_STORED)
+    if (mode == LMC_FMT_PLANE_STORED) {
         LMC_TRY(decode_stored(source, m, 8, &exceptions, diag));
-    else if (mode == LMC_FMT_PLANE_CODED)
-        LMC_TRY(decode_coded_exceptions(coder, source, m, diag));
-    else
+    } else if (mode == LMC_FMT_PLANE_CODED) {
+        LMC_TRY(decode_coded(coder, source, m, scratch->exceptions, diag));
+        if (coder->rans && memcmp(coder->carried, zeros, sizeof zeros) != 0)
+            return lmc_corrupt(diag, 0, "plane: its exceptions carry bytes");
+    } else {
         return lmc_corrupt(diag, 0, "plane: exceptions in an unknown mode");
+    }
     memset(plane, (int)dominant, n);
     for (size_t w = 0; w < lmc_bitset_words(n); w++)
         for (uint64_t word = scratch->bitset[w]; word != 0; word &= word - 1)

@@ -49,37 +49,32 @@ static lmc_element_cut cut_part(const lmc_planes_job *job, const lmc_offset_part
     return cut;
 }
 
-/* Symbols that the rANS code does not have become escapes. Returns nonzero iff there are any. */
-static unsigned escape_missing(const lmc_rans *rans, uint8_t *symbols, size_t n)
-{
-    unsigned any = 0;
-    for (size_t i = 0; i < n; i++) {
-        const unsigned is_missing = rans->frequency[symbols[i]] == 0;
-        symbols[i] = is_missing ? LMC_FMT_SYMBOL_ESCAPE : symbols[i];
-        any |= is_missing;
-    }
-    return any;
-}
-
 /* Cuts n elements, of which the first is element `first` of the block, and collects the values of escapes. symbols has
  * n; the other planes are the block's. Returns the new end of escapes. */
 static uint16_t *split_values(const lmc_planes_job *job, const uint8_t *src, size_t first, size_t n,
                               uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX], uint8_t *symbols,
                               uint16_t *escapes)
 {
+    const lmc_rans *const rans = job->coding->rans;
     const unsigned element_nbytes = job->coding->element_nbytes;
     for (size_t i = 0; i < n;) {
         const lmc_offset_part part = lmc_offsets_part(job->kernels, &job->offsets, first + i, n - i);
         const lmc_element_cut cut = cut_part(job, &part);
         const uint8_t *const values = src + i * element_nbytes;
-        lmc_plane_set set = planes_at(job->coding, plane, symbols + i, first + i);
+        uint8_t *const part_symbols = symbols + i;
+        lmc_plane_set set = planes_at(job->coding, plane, part_symbols, first + i);
         set.shift = cut.shift;
         unsigned escaped =
             job->kernels->split[lmc_element_log2(element_nbytes)](&cut.split, values, part.n, &set);
-        if (job->coding->rans && lmc_cut_has_escapes(&cut))
-            escaped |= escape_missing(job->coding->rans, set.symbols, part.n);
-        if (escaped && lmc_cut_has_escapes(&cut))
-            escapes = lmc_escapes_collect(&cut, set.symbols, values, part.n, escapes);
+        const int has_escapes = lmc_cut_has_escapes(&cut);
+        if (rans && has_escapes)
+            for (size_t k = 0; k < part.n; k++) { /* the rANS code may lack symbols */
+                const unsigned is_missing = rans->frequency[part_symbols[k]] == 0;
+                part_symbols[k] = is_missing ? LMC_FMT_SYMBOL_ESCAPE : part_symbols[k];
+                escaped |= is_missing;
+            }
+        if (escaped && has_escapes)
+            escapes = lmc_escapes_collect(&cut, part_symbols, values, part.n, escapes);
         i += part.n;
     }
     return escapes;
@@ -276,15 +271,6 @@ typedef struct block_planes {
     size_t low_copied_first;
 } block_planes;
 
-/* Reads the low plane of n elements but for its carried bytes. */
-static lmc_status read_low_plane(const lmc_coding *coding, lmc_source *source, size_t n,
-                                 const uint8_t **plane, lmc_diag *diag)
-{
-    const size_t nbytes = lmc_plane_nbytes(n, coding->split.low_nbits) - LMC_FMT_RANS_CARRIED_NBYTES;
-    *plane = lmc_source_plane(source, nbytes, 64);
-    return *plane ? LMC_OK : lmc_corrupt(diag, 0, "block: its low plane ends early");
-}
-
 /* Puts the end of the low plane together in scratch: all of the strips that end with carried bytes. */
 static lmc_status complete_low_plane(const lmc_planes_job *job, size_t n, const uint8_t *carried,
                                      block_planes *planes, lmc_diag *diag)
@@ -319,11 +305,15 @@ static lmc_status open_planes(const lmc_planes_job *job, lmc_source *source, siz
                                modes[LMC_PLANE_LOW] == LMC_FMT_PLANE_STORED;
     for (unsigned i = coding->plane_count; i-- > 1;) {
         coder.table = coding->table[i];
-        if (i == LMC_PLANE_LOW && is_low_carried)
-            LMC_TRY(read_low_plane(coding, source, n, &found, diag));
-        else
+        if (i == LMC_PLANE_LOW && is_low_carried) {
+            const size_t nbytes = lmc_plane_nbytes(n, coding->split.low_nbits);
+            found = lmc_source_plane(source, nbytes - LMC_FMT_RANS_CARRIED_NBYTES, 64);
+            if (!found)
+                return lmc_corrupt(diag, 0, "block: its low plane ends early");
+        } else {
             LMC_TRY(lmc_plane_decode(&coder, source, modes[i], n, lmc_coding_plane_nbits(coding, i),
                                      scratch->plane[i], &found, diag));
+        }
         planes->plane[i] = (uint8_t *)(uintptr_t)found; /* join only reads */
     }
     planes->low_copied_first = SIZE_MAX;

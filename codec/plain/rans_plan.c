@@ -18,21 +18,6 @@
  * more: 1.44 / 14. */
 #define RARE_SHARE 0.1
 
-/* The weights of the symbols from window_start on. The escapes are one symbol, which an encoder may need. */
-static void weigh(const lmc_symbol_counts *c, uint32_t window_start, uint32_t weight[256])
-{
-    const uint32_t count = c->symbol_mask < 255 ? c->symbol_mask + 1 : 256;
-    uint32_t before = lmc_values_before_symbol(c, window_start);
-    memset(weight, 0, 256 * sizeof *weight);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t up_to = lmc_values_before_symbol(c, window_start + i + 1);
-        weight[i] = up_to - before;
-        before = up_to;
-    }
-    if (c->symbol_mask > 255)
-        weight[LMC_FMT_SYMBOL_ESCAPE] = c->total - lmc_values_in_window(c, window_start, WINDOW_SYMBOLS);
-}
-
 /* Turns rare symbols into escapes. */
 static void escape_rare(uint32_t weight[256])
 {
@@ -100,9 +85,18 @@ void lmc_rans_choose(const lmc_rans_request *request, lmc_rans_choice *choice)
             const lmc_symbol_counts c = lmc_symbol_counts_of(sums, low_nbits, offset);
             const uint32_t window_start =
                 c.symbol_mask > 255 ? lmc_symbol_counts_best_window(&c, WINDOW_SYMBOLS) : 0;
-            weigh(&c, window_start, weight);
-            if (c.symbol_mask > 255)
+            uint32_t before = lmc_values_before_symbol(&c, window_start);
+            memset(weight, 0, sizeof weight);
+            for (uint32_t i = 0; i <= lmc_min_size(c.symbol_mask, 255); i++) {
+                const uint32_t up_to = lmc_values_before_symbol(&c, window_start + i + 1);
+                weight[i] = up_to - before;
+                before = up_to;
+            }
+            if (c.symbol_mask > 255) {
+                weight[LMC_FMT_SYMBOL_ESCAPE] =
+                    c.total - lmc_values_in_window(&c, window_start, WINDOW_SYMBOLS);
                 escape_rare(weight);
+            }
             const double nbits = low_nbits + price(request, &c, weight);
             if (nbits >= choice->nbits)
                 continue;

@@ -299,19 +299,6 @@ static void choose_mask(lmc_sample *sample, unsigned per_mille_min, const uint8_
     }
 }
 
-/* A sign that is noise belongs at the bottom of an element. It stays if it never changes. It also stays if the
- * bottom never changes, as in bf16 values kept as f32. */
-static int is_sign_moved(const uint8_t *values, size_t n, unsigned element_nbytes)
-{
-    const survey s = element_nbytes == 1   ? survey_values(values, n, 1)
-                     : element_nbytes == 2 ? survey_values(values, n, 2)
-                     : element_nbytes == 4 ? survey_values(values, n, 4)
-                                           : survey_values(values, n, 8);
-    const uint64_t varying = s.any ^ s.all; /* bits that are set in some values only */
-    const int changes = varying >> (8 * element_nbytes - 1) & 1;
-    return changes && (element_nbytes <= 2 || (varying & 0xff) != 0);
-}
-
 lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options, const lmc_content *content,
                            uint8_t *buffer)
 {
@@ -325,7 +312,17 @@ lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options
     sample->seen_count = exact ? value_count : n;
     sample->is_exact = exact || n == value_count;
     sample->is_low_exact = exact || (n == value_count && n <= LOW_RUNS * RUN_VALUES);
-    sample->rotation = options->is_signed && is_sign_moved(buffer, n, element_nbytes);
+    if (options->is_signed) {
+        /* A sign that is noise belongs at the bottom of an element. It stays if it never changes. It also stays if the
+         * bottom never changes, as in bf16 values kept as f32. */
+        const survey s = element_nbytes == 1   ? survey_values(buffer, n, 1)
+                         : element_nbytes == 2 ? survey_values(buffer, n, 2)
+                         : element_nbytes == 4 ? survey_values(buffer, n, 4)
+                                               : survey_values(buffer, n, 8);
+        const uint64_t varying = s.any ^ s.all; /* bits that are set in some values only */
+        const int changes = varying >> (8 * element_nbytes - 1) & 1;
+        sample->rotation = changes && (element_nbytes <= 2 || (varying & 0xff) != 0);
+    }
     sample->high_nbits = options->high_nbits;
     if (options->is_signed && !sample->rotation && element_nbytes > 1)
         sample->high_nbits = (unsigned)lmc_min_size(options->high_nbits + 1, LMC_SAMPLE_HIGH_NBITS_MAX);

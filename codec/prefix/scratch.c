@@ -10,15 +10,6 @@ static uint8_t *place_member(uint8_t *memory, size_t *used, size_t nbytes)
     return p;
 }
 
-static size_t lay_out_narrow(lmc_scratch *s, size_t n, uint8_t *memory, size_t used)
-{
-    s->narrow = place_member(memory, &used, n * (s->element_nbytes / 2 + 1) + 64);
-    s->palettes = place_member(memory, &used, n * s->element_nbytes);
-    s->exception_bits = (uint64_t *)(void *)place_member(memory, &used, lmc_bits_nbytes(n) + 16);
-    s->groups = (lmc_group *)(void *)place_member(memory, &used, LMC_GROUP_COUNT_MAX(n) * sizeof(lmc_group));
-    return used;
-}
-
 static size_t lay_out_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t used)
 {
     s->classes = place_member(memory, &used, n + 64);
@@ -72,8 +63,13 @@ static size_t lay_out(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *mem
     for (size_t m = n; m > 1; m -= m / 2) /* the others have half as many bits as the one before */
         words += 3 * (lmc_bits_nbytes(m / 2 + 1) / sizeof(uint64_t) + 1 + LMC_BITSET_SLACK_WORDS);
     s->hierarchy = (uint64_t *)(void *)place_member(memory, &used, words * sizeof(uint64_t));
-    if (size->has_narrow)
-        used = lay_out_narrow(s, n, memory, used);
+    if (size->has_narrow) {
+        s->narrow = place_member(memory, &used, n * (element_nbytes / 2 + 1) + 64);
+        s->palettes = place_member(memory, &used, n * element_nbytes);
+        s->exception_bits = (uint64_t *)(void *)place_member(memory, &used, lmc_bits_nbytes(n) + 16);
+        s->groups =
+            (lmc_group *)(void *)place_member(memory, &used, LMC_GROUP_COUNT_MAX(n) * sizeof(lmc_group));
+    }
     if (size->has_deltas)
         used = lay_out_deltas(s, n, memory, used);
     return used;

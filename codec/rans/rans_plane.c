@@ -10,23 +10,6 @@
 #define ENCODER_STRIP (LMC_STRIP_VALUES / 2)
 _Static_assert(LMC_SYMBOLS_SLACK >= ENCODER_STRIP * WORD_NBYTES, "words of a strip do not fit the slack");
 
-/* The words of all symbols in scratch->next_symbols[0], up to its end. Returns their bytes, or more than
- * words_nbytes_max if they are more, or if a symbol has no frequency. */
-static size_t encode_words(const lmc_kernels *kernels, const lmc_rans *rans, lmc_scratch *scratch,
-                           const uint8_t *symbols, size_t n, size_t words_nbytes_max, lmc_rans_out *out)
-{
-    uint8_t *const end = scratch->next_symbols[0] + scratch->value_capacity + LMC_SYMBOLS_SLACK;
-    out->words = end;
-    for (size_t i = (n - 1) / ENCODER_STRIP * ENCODER_STRIP;; i -= ENCODER_STRIP) {
-        const unsigned is_missing =
-            kernels->rans_encode(rans->symbols, out, symbols + i, lmc_min_size(n - i, ENCODER_STRIP));
-        if (is_missing || (size_t)(end - out->words) > words_nbytes_max)
-            return words_nbytes_max + 1;
-        if (i == 0)
-            return (size_t)(end - out->words);
-    }
-}
-
 size_t lmc_rans_plane_encode(const lmc_kernels *kernels, const lmc_rans *rans, lmc_scratch *scratch,
                              const uint8_t *symbols, size_t n,
                              const uint8_t carried[LMC_FMT_RANS_CARRIED_NBYTES], uint8_t *dst,
@@ -40,9 +23,17 @@ size_t lmc_rans_plane_encode(const lmc_kernels *kernels, const lmc_rans *rans, l
     for (size_t lane = 0; lane < LMC_FMT_RANS_LANE_COUNT; lane++)
         out.state[lane] = STATE_MIN + lmc_load16(carried + WORD_NBYTES * lane);
     const size_t words_nbytes_max = nbytes_max - LMC_RANS_HEAD_NBYTES;
-    const size_t words_nbytes = encode_words(kernels, rans, scratch, symbols, n, words_nbytes_max, &out);
-    if (words_nbytes > words_nbytes_max)
-        return 0;
+    size_t words_nbytes = 0;
+    uint8_t *const end = scratch->next_symbols[0] + scratch->value_capacity + LMC_SYMBOLS_SLACK;
+    out.words = end;
+    for (size_t left = n; left > 0;) {
+        const size_t m = (left - 1) % ENCODER_STRIP + 1; /* the last strip comes first */
+        left -= m;
+        const unsigned is_missing = kernels->rans_encode(rans->symbols, &out, symbols + left, m);
+        words_nbytes = (size_t)(end - out.words);
+        if (is_missing || words_nbytes > words_nbytes_max)
+            return 0;
+    }
     lmc_writer writer = {dst, dst + capacity};
     lmc_write_n(&writer, words_nbytes / WORD_NBYTES, sizeof(uint32_t));
     lmc_write_span(&writer, out.state, sizeof out.state);
@@ -51,27 +42,6 @@ size_t lmc_rans_plane_encode(const lmc_kernels *kernels, const lmc_rans *rans, l
 }
 
 /* ---- decoding ---- */
-
-/* The states and the words. *words_nbytes: of all words. */
-static lmc_status read_head(lmc_reader *reader, size_t n, lmc_rans_in *in, size_t *words_nbytes,
-                            lmc_diag *diag)
-{
-    const uint64_t word_count = lmc_read_n(reader, sizeof(uint32_t));
-    const uint8_t *const states = lmc_read_span(reader, sizeof in->state);
-    if (reader->failed)
-        return lmc_corrupt(diag, 0, "rANS plane: its head is cut short");
-    if (LMC_RANS_HEAD_NBYTES + WORD_NBYTES * word_count >= n)
-        return lmc_corrupt(diag, 0, "rANS plane: it is not smaller than its symbols");
-    memcpy(in->state, states, sizeof in->state);
-    for (size_t lane = 0; lane < LMC_FMT_RANS_LANE_COUNT; lane++)
-        if (in->state[lane] < STATE_MIN)
-            return lmc_corrupt(diag, 0, "rANS plane: a first state is too small");
-    *words_nbytes = (size_t)(WORD_NBYTES * word_count);
-    in->words = lmc_read_span(reader, *words_nbytes);
-    if (!in->words)
-        return lmc_corrupt(diag, 0, "rANS plane: its words end early");
-    return LMC_OK;
-}
 
 /* The symbols. `end`: of the words, `readable`: of what may be read. The last words, which have less than the slack
  * behind them, are read from a copy. */
@@ -103,8 +73,20 @@ lmc_status lmc_rans_plane_decode(const lmc_kernels *kernels, const lmc_rans *ran
                                  lmc_diag *diag)
 {
     lmc_rans_in in;
-    size_t words_nbytes = 0;
-    LMC_TRY(read_head(reader, n, &in, &words_nbytes, diag));
+    const uint64_t word_count = lmc_read_n(reader, sizeof(uint32_t));
+    const uint8_t *const states = lmc_read_span(reader, sizeof in.state);
+    if (reader->failed)
+        return lmc_corrupt(diag, 0, "rANS plane: its head is cut short");
+    if (LMC_RANS_HEAD_NBYTES + WORD_NBYTES * word_count >= n)
+        return lmc_corrupt(diag, 0, "rANS plane: it is not smaller than its symbols");
+    memcpy(in.state, states, sizeof in.state);
+    for (size_t lane = 0; lane < LMC_FMT_RANS_LANE_COUNT; lane++)
+        if (in.state[lane] < STATE_MIN)
+            return lmc_corrupt(diag, 0, "rANS plane: a first state is too small");
+    const size_t words_nbytes = (size_t)(WORD_NBYTES * word_count);
+    in.words = lmc_read_span(reader, words_nbytes);
+    if (!in.words)
+        return lmc_corrupt(diag, 0, "rANS plane: its words end early");
     LMC_TRY(decode_symbols(kernels, rans, &in, in.words + words_nbytes, reader->end, n, symbols, diag));
     for (size_t lane = 0; lane < LMC_FMT_RANS_LANE_COUNT; lane++) {
         const uint32_t state = in.state[lane];

@@ -25,33 +25,24 @@ static void set_frequency(share *s, unsigned frequency)
     s->loss = frequency > 1 ? s->count * (log2_of_it - lmc_log2(frequency - 1.)) : 1e300;
 }
 
-/* Starts with shares that are rounded down, but at least 1. Returns their number; *sum: of the frequencies. */
-static unsigned start_shares(const uint32_t histogram[256], share shares[256], unsigned *sum)
-{
-    uint64_t total = 0;
-    unsigned n = 0;
-    for (unsigned s = 0; s < 256; s++)
-        total += histogram[s];
-    assert(total > 0);
-    *sum = 0;
-    for (unsigned s = 0; s < 256; s++) {
-        if (histogram[s] == 0)
-            continue;
-        const unsigned frequency = (unsigned)(histogram[s] * (uint64_t)TOTAL / total);
-        shares[n] = (share){.count = histogram[s], .symbol = (uint8_t)s};
-        set_frequency(&shares[n], frequency > 0 ? frequency : 1);
-        *sum += shares[n++].frequency;
-    }
-    return n;
-}
-
-/* The cost is a sum of convex functions, so that single steps lead to its minimum. It ends: a step that moves from one
+/* Starts with shares that are rounded down, but at least 1. The cost is a sum of convex functions, so that single steps lead to its minimum. It ends: a step that moves from one
  * symbol to another saves more than the step that it undoes. */
 void lmc_rans_normalize(const uint32_t histogram[256], uint16_t frequency[256])
 {
     share shares[256];
-    unsigned sum;
-    const unsigned n = start_shares(histogram, shares, &sum);
+    uint64_t total = 0;
+    unsigned n = 0, sum = 0; /* of the frequencies */
+    for (unsigned s = 0; s < 256; s++)
+        total += histogram[s];
+    assert(total > 0);
+    for (unsigned s = 0; s < 256; s++) {
+        if (histogram[s] == 0)
+            continue;
+        const unsigned frequency_below = (unsigned)(histogram[s] * (uint64_t)TOTAL / total);
+        shares[n] = (share){.count = histogram[s], .symbol = (uint8_t)s};
+        set_frequency(&shares[n], frequency_below > 0 ? frequency_below : 1);
+        sum += shares[n++].frequency;
+    }
     for (;;) {
         share *most = shares, *least = shares;
         for (share *s = shares + 1; s < shares + n; s++) {
@@ -153,10 +144,17 @@ static unsigned read_number(bit_reader *r, unsigned n)
     return number;
 }
 
-/* The frequencies of a range of symbols. */
-static lmc_status read_frequencies(lmc_reader *reader, unsigned first_symbol, unsigned last_symbol,
-                                   uint16_t frequency[256], lmc_diag *diag)
+lmc_status lmc_rans_table_read(lmc_reader *reader, uint16_t frequency[256], lmc_diag *diag)
 {
+    const unsigned class_count = (unsigned)lmc_read_n(reader, 1);
+    if (!reader->failed && class_count != 1)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "a rANS table has %u classes", class_count);
+    const unsigned first_symbol = (unsigned)lmc_read_n(reader, 1);
+    const unsigned last_symbol = (unsigned)lmc_read_n(reader, 1);
+    if (reader->failed)
+        return lmc_corrupt(diag, 0, "a rANS table is cut short");
+    if (first_symbol > last_symbol)
+        return lmc_corrupt(diag, 1, "a rANS table's symbols run backwards");
     bit_reader bits = {reader, 0, 0};
     unsigned sum = 0;
     memset(frequency, 0, 256 * sizeof *frequency);
@@ -177,18 +175,4 @@ static lmc_status read_frequencies(lmc_reader *reader, unsigned first_symbol, un
     if (frequency[first_symbol] == 0 || frequency[last_symbol] == 0)
         return lmc_corrupt(diag, 1, "a rANS table's range begins or ends with a symbol without a frequency");
     return LMC_OK;
-}
-
-lmc_status lmc_rans_table_read(lmc_reader *reader, uint16_t frequency[256], lmc_diag *diag)
-{
-    const unsigned class_count = (unsigned)lmc_read_n(reader, 1);
-    if (!reader->failed && class_count != 1)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "a rANS table has %u classes", class_count);
-    const unsigned first_symbol = (unsigned)lmc_read_n(reader, 1);
-    const unsigned last_symbol = (unsigned)lmc_read_n(reader, 1);
-    if (reader->failed)
-        return lmc_corrupt(diag, 0, "a rANS table is cut short");
-    if (first_symbol > last_symbol)
-        return lmc_corrupt(diag, 1, "a rANS table's symbols run backwards");
-    return read_frequencies(reader, first_symbol, last_symbol, frequency, diag);
 }
