@@ -175,7 +175,8 @@ LMC_API unsigned lmc_dtype_nbits(lmc_dtype dtype);
 typedef enum lmc_level {
     LMC_LEVEL_DEFAULT = 0, /* joint symbols of exponent and top mantissa bits */
     LMC_LEVEL_FAST = 1,    /* exponents only, for paths that run at memory speed */
-    LMC_LEVEL_MAX = 2      /* a second entropy coder, statistics of every value, and a finer search: the smallest frames;
+    LMC_LEVEL_MAX =
+        2 /* a second entropy coder, statistics of every value, and a finer search: the smallest frames;
                               encoding takes three to ten times as long, decoding twice */
 } lmc_level;
 

@@ -1,7 +1,6 @@
 /* narrow.c - writes and checks the fields of the plan, finds the groups of elements, and widens them. */
 #include "codec/narrow/narrow.h"
 
-
 void lmc_narrow_set_form(lmc_narrow *narrow, unsigned form, unsigned wide_nbytes)
 {
     memset(narrow, 0, sizeof *narrow);

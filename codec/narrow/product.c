@@ -72,13 +72,13 @@ void lmc_factor_order_init(lmc_factor_order *order, const lmc_narrow *narrow)
         order->zero[1] = order->zero[0];
     for (unsigned i = 0; i + 1 < order->count; i++)
         order->middle[i] = (narrow->factors[order->number[i]] + narrow->factors[order->number[i + 1]]) / 2;
-    for (unsigned cell = 0; cell < LMC_FACTOR_CELL_COUNT; cell++) {
-        /* the least quotient of a cell: with its sign, its first or its last bits */
-        const int is_negative = cell >= LMC_FACTOR_CELL_COUNT / 2;
+    /* cells in the order of their quotients: from the last negative one, which has a sign bit, to the last positive one */
+    for (unsigned k = 0, i = 0; k < LMC_FACTOR_CELL_COUNT; k++) {
+        const int is_negative = k < LMC_FACTOR_CELL_COUNT / 2;
+        const unsigned cell = is_negative ? LMC_FACTOR_CELL_COUNT - 1 - k : k - LMC_FACTOR_CELL_COUNT / 2;
         const uint32_t bits = (uint32_t)cell << LMC_FACTOR_CELL_SHIFT;
         const uint32_t least_bits = is_negative ? bits | ((1u << LMC_FACTOR_CELL_SHIFT) - 1) : bits;
         float least;
-        unsigned i = 0;
         memcpy(&least, &least_bits, sizeof least);
         while (i + 1 < order->count && order->middle[i] <= least)
             i++;
