@@ -11,8 +11,8 @@
 
 /* ---- narrow elements and groups ---- */
 
-/* Finds the scale of a group, and the numbers of its elements. above: the scale of the group in the row of groups before,
- * or 0. Scales that repeat take no room. */
+/* Finds the scale of a group, and the numbers of its elements. above: the scale of the group in the row of groups
+ * before, or 0. Scales that repeat take no room. */
 static float find_product(const lmc_narrow_coder *coder, const uint8_t *src, size_t n, float above,
                           float *likely, uint8_t *numbers)
 {

@@ -32,7 +32,8 @@ CODEC_FORBIDDEN = {"stdio.h", "hdf5.h", "unistd.h", "fcntl.h", "cjson/cJSON.h", 
 CODEC_ALLOWED = {("codec/common/diag", "stdio.h"),    # vsnprintf of a diagnostic; nothing is printed
                  ("codec/common/cores", "stdio.h"),   # snprintf of a path
                  ("codec/common/cores", "unistd.h"),  # what the system says of cores
-                 ("codec/common/cores", "fcntl.h")}
+                 ("codec/common/cores", "fcntl.h"),
+                 ("codec/narrow/narrow", "stdio.h")}  # snprintf of a form's name
 SYSTEM_CALLS = {"unistd.h", "fcntl.h", "dirent.h", "sys/stat.h", "sys/file.h", "sched.h"}
 HDF5_HEADER = re.compile(r"^(hdf5|H5\w*)\.h$")
 

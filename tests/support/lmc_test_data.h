@@ -296,7 +296,7 @@ static MAYBE_UNUSED uint64_t data_hash(uint64_t number)
 
 #define DATA_GROUP_LENGTH 64
 
-/* Exceptions stand in one group of eight, not in the first one that an encoder sees, and are no larger than products. */
+/* Exceptions stand in one group of eight, not in the first that an encoder sees, and are no larger than products. */
 static MAYBE_UNUSED uint64_t data_of_product(lmc_dtype dtype, size_t i)
 {
     const size_t group = i / DATA_GROUP_LENGTH;
