@@ -175,13 +175,13 @@ LMC_API unsigned lmc_dtype_nbits(lmc_dtype dtype);
 typedef enum lmc_level {
     LMC_LEVEL_DEFAULT = 0, /* joint symbols of exponent and top mantissa bits */
     LMC_LEVEL_FAST = 1,    /* exponents only, for paths that run at memory speed */
-    LMC_LEVEL_MAX =
-        2 /* a second entropy coder, statistics of every value, and a finer search: the smallest frames;
-                              encoding takes three to ten times as long, decoding twice */
+    LMC_LEVEL_MAX = 2 /* a second entropy coder, statistics of every value, and a finer search: the smallest
+                              frames; encoding takes three to ten times as long, decoding twice */
 } lmc_level;
 
 /* Values per block as a power of two. Without a base the library chooses LMC_BLOCK_LOG2_DEFAULT; for elements of one
- * byte, for wide elements that are coded as one byte, and at level max LMC_BLOCK_LOG2_DEFAULT_BYTE. With a base it chooses larger blocks, and the largest where little has changed. */
+ * byte, for wide elements that are coded as one byte, and at level max LMC_BLOCK_LOG2_DEFAULT_BYTE. With a base it
+ * chooses larger blocks, and the largest where little has changed. */
 #define LMC_BLOCK_LOG2_MIN 10
 #define LMC_BLOCK_LOG2_MAX 20
 #define LMC_BLOCK_LOG2_DEFAULT 16

@@ -1,6 +1,6 @@
 /*
- * narrow.h - wide elements that are made from narrow ones (format.md "Wide elements"): the fields of the plan, groups of
- * elements, and widening. narrow_plan.h decides the form; narrow_block.h codes blocks.
+ * narrow.h - wide elements that are made from narrow ones (format.md "Wide elements"): the fields of the plan, groups
+ * of elements, and widening. narrow_plan.h decides the form; narrow_block.h codes blocks.
  */
 #ifndef LMC_CODEC_NARROW_NARROW_H
 #define LMC_CODEC_NARROW_NARROW_H
@@ -39,9 +39,9 @@ void lmc_narrow_write(const lmc_narrow *narrow, lmc_writer *writer);
 LMC_NODISCARD lmc_status lmc_narrow_read(lmc_reader *reader, unsigned wide_nbytes, lmc_narrow *narrow,
                                          lmc_diag *diag);
 
-/* Reads the plan section of a coded frame with these features: narrow fields if there are any, and the coding, which is
- * that of the narrow elements then. tables, rans, coding: as for lmc_coding_read(). Errors: CORRUPT, also if the features are
- * not those of the section; UNSUPPORTED. */
+/* Reads the plan section of a coded frame with these features: narrow fields if there are any, and the coding, which
+ * is that of the narrow elements then. tables, rans, coding: as for lmc_coding_read(). Errors: CORRUPT, also if the
+ * features are not those of the section; UNSUPPORTED. */
 LMC_NODISCARD lmc_status lmc_section_read(const uint8_t *section, size_t nbytes, uint32_t features,
                                           unsigned element_nbytes, lmc_narrow *narrow, lmc_table *tables,
                                           lmc_rans *rans, lmc_coding *coding, lmc_diag *diag);

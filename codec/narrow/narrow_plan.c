@@ -1,5 +1,5 @@
-/* narrow_plan.c - a probe of one row rules out almost every form for a tensor that has none. What it does not rule out is
- * tried on a sample, and the form that takes least bits is kept. */
+/* narrow_plan.c - a probe of one row rules out almost every form for a tensor that has none. What it does not rule
+ * out is tried on a sample, and the form that takes least bits is kept. */
 #include "codec/narrow/narrow_plan.h"
 
 #include "codec/common/entropy.h"

@@ -1,5 +1,5 @@
-/* product.c - the largest element of a group is a product of the scale and some factor. For each factor that may be, the
- * interval of the scale is narrowed by the other elements, until it is empty or a scale is left. */
+/* product.c - the largest element of a group is a product of the scale and some factor. For each factor that may be,
+ * the interval of the scale is narrowed by the other elements, until it is empty or a scale is left. */
 #include "codec/narrow/product.h"
 
 /* Elements that are looked at together. */

@@ -1,6 +1,6 @@
 /*
- * offset_costs.h - what magnitudes cost under the code of their tensor, and which offsets make rows and columns cheapest
- * by that. Level max improves offsets so, after offsets_plan.h and offsets.h have chosen them by means.
+ * offset_costs.h - what magnitudes cost under the code of their tensor, and which offsets make rows and columns
+ * cheapest by that. Level max improves offsets so, after offsets_plan.h and offsets.h have chosen them by means.
  */
 #ifndef LMC_CODEC_PLAIN_OFFSET_COSTS_H
 #define LMC_CODEC_PLAIN_OFFSET_COSTS_H
@@ -91,8 +91,8 @@ typedef struct lmc_offset_rows {
     int columns_move;    /* there are enough rows for that */
 } lmc_offset_rows;
 
-/* Moves rows and columns to where they are cheapest, and sets the costs by the result. The least column's offset becomes
- * 0. Returns the bits of a column's steps. */
+/* Moves rows and columns to where they are cheapest, and sets the costs by the result. The least column's offset
+ * becomes 0. Returns the bits of a column's steps. */
 unsigned lmc_offset_costs_refine(lmc_offset_costs *costs, const lmc_offset_rows *rows);
 
 #endif

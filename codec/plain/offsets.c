@@ -120,7 +120,8 @@ int32_t lmc_offsets_row_value(const lmc_offsets *offsets, double mean)
     return (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
 }
 
-/* Chooses the rows' values, by means over pieces of the rows. Returns the least one; *most is the greatest. Rows too far apart are brought together. */
+/* Chooses the rows' values, by means over pieces of the rows. Returns the least one; *most is the greatest. Rows too
+ * far apart are brought together. */
 static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
                            int32_t *values, int32_t *most)
 {

@@ -60,9 +60,9 @@ LMC_INLINE size_t lmc_section_nbytes_max(uint32_t column_count)
  * lmc_section_nbytes_max(), which `dst` must hold with 8 bytes more. */
 size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *shapes, uint8_t *dst);
 
-/* Reads a plan section of exactly nbytes for elements of element_nbytes. tables: LMC_FMT_PLANE_COUNT_MAX; rans: one, or
- * NULL if the section must have none; coding points to those that the section has. The columns' offsets are still packed, in the section.
- * Errors: CORRUPT, UNSUPPORTED; offsets count from the section's start. */
+/* Reads a plan section of exactly nbytes for elements of element_nbytes. tables: LMC_FMT_PLANE_COUNT_MAX; rans: one,
+ * or NULL if the section must have none; coding points to those that the section has. The columns' offsets are still
+ * packed, in the section. Errors: CORRUPT, UNSUPPORTED; offsets count from the section's start. */
 LMC_NODISCARD lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes,
                                          lmc_table *tables, lmc_rans *rans, lmc_coding *coding,
                                          lmc_diag *diag);

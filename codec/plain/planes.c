@@ -80,7 +80,8 @@ static uint16_t *split_values(const lmc_planes_job *job, const uint8_t *src, siz
     return escapes;
 }
 
-/* The bytes at the end of the low plane of n elements that a rANS plane of symbols carries, if the low plane is stored. */
+/* The bytes at the end of the low plane of n elements that a rANS plane of symbols carries, if the low plane is
+ * stored. */
 static size_t carried_nbytes(const lmc_coding *coding, size_t n)
 {
     const unsigned low_nbits = coding->split.low_nbits;
@@ -149,8 +150,8 @@ static int encode_planes_direct(const lmc_planes_job *job, const uint8_t *src, s
     return nbytes != 0 && write_escapes(job->scratch, escapes, writer);
 }
 
-/* Appends a plane in its smallest mode, which goes to *mode. carried: bytes before it that a rANS plane carries. Returns 0
- * if there is no room. */
+/* Appends a plane in its smallest mode, which goes to *mode. carried: bytes before it that a rANS plane carries.
+ * Returns 0 if there is no room. */
 static int write_plane(const lmc_planes_job *job, unsigned i, size_t n, size_t carried, uint8_t *mode,
                        lmc_writer *writer)
 {

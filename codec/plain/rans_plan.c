@@ -14,8 +14,8 @@
 /* About what the frequency of a symbol takes in the table. */
 #define FREQUENCY_NBITS 9
 
-/* No frequency is below 1. A rarer symbol than this, in shares of that, is cheaper as an escape, which takes about 14 bits
- * more: 1.44 / 14. */
+/* No frequency is below 1. A rarer symbol than this, in shares of that, is cheaper as an escape, which takes about 14
+ * bits more: 1.44 / 14. */
 #define RARE_SHARE 0.1
 
 /* Turns rare symbols into escapes. */
@@ -33,8 +33,8 @@ static void escape_rare(uint32_t weight[256])
     }
 }
 
-/* What weights take, in bits a value, without low bits. Rare symbols take the room of others, since no frequency is below
- * 1. */
+/* What weights take, in bits a value, without low bits. Rare symbols take the room of others, since no frequency is
+ * below 1. */
 static double price(const lmc_rans_request *request, const lmc_symbol_counts *c, const uint32_t weight[256])
 {
     const double least = (double)c->total / LMC_FMT_RANS_TOTAL;

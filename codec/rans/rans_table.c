@@ -25,8 +25,9 @@ static void set_frequency(share *s, unsigned frequency)
     s->loss = frequency > 1 ? s->count * (log2_of_it - lmc_log2(frequency - 1.)) : 1e300;
 }
 
-/* Starts with shares that are rounded down, but at least 1. The cost is a sum of convex functions, so that single steps lead to its minimum. It ends: a step that moves from one
- * symbol to another saves more than the step that it undoes. */
+/* Starts with shares that are rounded down, but at least 1. The cost is a sum of convex functions, so that single
+ * steps lead to its minimum. It ends: a step that moves from one symbol to another saves more than the step that it
+ * undoes. */
 void lmc_rans_normalize(const uint32_t histogram[256], uint16_t frequency[256])
 {
     share shares[256];

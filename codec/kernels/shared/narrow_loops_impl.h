@@ -1,7 +1,7 @@
 /*
- * narrow_loops_impl.h - wide elements from narrow ones and back, and products of scales and factors, as plain loops that
- * compilers turn into vector code. Conversions are done on bits, so that no mode of the processor that flushes denormals
- * or quiets NaN changes a result.
+ * narrow_loops_impl.h - wide elements from narrow ones and back, and products of scales and factors, as plain loops
+ * that compilers turn into vector code. Conversions are done on bits, so that no mode of the processor that flushes
+ * denormals or quiets NaN changes a result.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_NARROW_LOOPS_IMPL_H
 #define LMC_CODEC_KERNELS_SHARED_NARROW_LOOPS_IMPL_H
