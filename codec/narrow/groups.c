@@ -19,17 +19,6 @@ static int write_plane(const lmc_kernels *kernels, lmc_scratch *scratch, const u
     return nbytes > 0;
 }
 
-static int is_equal(const lmc_narrow *narrow, const lmc_scratch *scratch, const lmc_group *a,
-                    const lmc_group *b)
-{
-    if (narrow->form == LMC_FMT_NARROW_PRODUCT)
-        return a->scale == b->scale;
-    const size_t nbytes = narrow->wide_nbytes;
-    return a->value_count == b->value_count &&
-           memcmp(scratch->palettes + a->value_first * nbytes, scratch->palettes + b->value_first * nbytes,
-                  a->value_count * nbytes) == 0;
-}
-
 int lmc_groups_write(const lmc_narrow *narrow, const lmc_kernels *kernels, lmc_scratch *scratch, size_t count,
                      lmc_writer *writer)
 {
@@ -40,7 +29,13 @@ int lmc_groups_write(const lmc_narrow *narrow, const lmc_kernels *kernels, lmc_s
     memset(scratch->mask, 0, lmc_bitset_words(count) * sizeof *scratch->mask);
     for (size_t i = 0; i < count; i++) {
         const lmc_group *const group = &scratch->groups[i];
-        if (i >= in_row && is_equal(narrow, scratch, group, group - in_row))
+        const lmc_group *const above = i >= in_row ? group - in_row : NULL;
+        if (above && has_scales && group->scale == above->scale)
+            continue;
+        if (above && !has_scales && group->value_count == above->value_count &&
+            memcmp(scratch->palettes + group->value_first * (size_t)nbytes,
+                   scratch->palettes + above->value_first * (size_t)nbytes,
+                   group->value_count * (size_t)nbytes) == 0)
             continue;
         scratch->mask[i / 64] |= UINT64_C(1) << i % 64;
         scratch->exceptions[new_count++] = (uint8_t)(group->value_count - 1);

@@ -274,19 +274,6 @@ static lmc_status look_for_products(prober *p)
 
 /* ---- palettes ---- */
 
-/* Elements of the second half of a sample whose values are none of the first half: a block has more such values than a
- * palette holds if each part of the tensor has its own. */
-static size_t count_late_values(const uint8_t *numbers, size_t n)
-{
-    uint8_t is_early[256] = {0};
-    size_t count = 0;
-    for (size_t i = 0; i < n / 2; i++)
-        is_early[numbers[i]] = 1;
-    for (size_t i = n / 2; i < n; i++)
-        count += !is_early[numbers[i]];
-    return count;
-}
-
 static lmc_status try_palette(prober *p)
 {
     lmc_narrow_work *const work = p->work;
@@ -299,8 +286,14 @@ static lmc_status try_palette(prober *p)
     for (size_t i = 0; i < n; i++)
         missed += memcmp(work->palette + (size_t)work->tried_numbers[i] * nbytes, p->buffer + i * nbytes,
                          nbytes) != 0;
-    if (n < p->content->value_count)
-        missed += count_late_values(work->tried_numbers, n);
+    /* Values of the second half of a sample that are none of the first half: if each part of the tensor has its own, a
+     * block has more of them than a palette holds. */
+    uint8_t is_early[LMC_PALETTE_VALUES_MAX] = {0};
+    for (size_t i = 0; n < p->content->value_count && i < n; i++)
+        if (i < n / 2)
+            is_early[work->tried_numbers[i]] = 1;
+        else
+            missed += !is_early[work->tried_numbers[i]];
     if (count > 2)
         keep_if_better(p, n, missed, 8.0 * nbytes * count);
     return LMC_OK;

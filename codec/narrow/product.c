@@ -72,7 +72,7 @@ void lmc_factor_order_init(lmc_factor_order *order, const lmc_narrow *narrow)
         order->zero[1] = order->zero[0];
     for (unsigned i = 0; i + 1 < order->count; i++)
         order->middle[i] = (narrow->factors[order->number[i]] + narrow->factors[order->number[i + 1]]) / 2;
-    /* cells in the order of their quotients: from the last negative one, which has a sign bit, to the last positive one */
+    /* in the order of quotients: from the last negative cell, whose numbers are greatest, to the last positive one */
     for (unsigned k = 0, i = 0; k < LMC_FACTOR_CELL_COUNT; k++) {
         const int is_negative = k < LMC_FACTOR_CELL_COUNT / 2;
         const unsigned cell = is_negative ? LMC_FACTOR_CELL_COUNT - 1 - k : k - LMC_FACTOR_CELL_COUNT / 2;
@@ -152,13 +152,6 @@ size_t lmc_product_numbers(const lmc_product_group *group, float scale, uint8_t 
     for (size_t i = 0; i < group->n; i += PIECE_VALUES)
         missed += number_piece(group, scale, i, lmc_min_size(PIECE_VALUES, group->n - i), numbers + i);
     return missed;
-}
-
-/* Are the first elements products by this scale? A quick look. */
-static int starts_with(const lmc_product_group *group, float scale)
-{
-    uint8_t numbers[START_VALUES];
-    return number_piece(group, scale, 0, lmc_min_size(START_VALUES, group->n), numbers) == 0;
 }
 
 /* ---- the scale ---- */
@@ -332,7 +325,9 @@ size_t lmc_product_find_below(const lmc_product_group *group, float above, float
 {
     size_t missed = group->n + 1;
     *scale = above;
-    if (above != 0 && starts_with(group, above)) {
+    /* the first elements alone mostly tell that a scale is wrong */
+    const size_t start = lmc_min_size(START_VALUES, group->n);
+    if (above != 0 && number_piece(group, above, 0, start, numbers) == 0) {
         missed = lmc_product_numbers(group, above, numbers);
         if (missed == 0)
             return 0;

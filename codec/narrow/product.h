@@ -38,7 +38,8 @@ size_t lmc_product_numbers(const lmc_product_group *group, float scale, uint8_t 
 
 /* Finds a scale, 0 if there is none, and the numbers of the elements by it. likely: the magnitude of the factor that is
  * tried first for the largest element; becomes that of the factor that was found. most_tried: factors that are tried
- * after it. Returns how many elements are not exactly the product; all without a scale, and their numbers are equal. */
+ * after it. Returns how many elements are not exactly the product. Without a scale these are all, and their numbers are
+ * equal. */
 size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, float *likely, float *scale,
                         uint8_t *numbers);
 

@@ -143,10 +143,13 @@ void lmc_offset_ranges_add(lmc_offset_ranges *ranges, int32_t steps, const lmc_o
     ranges->count++;
 }
 
-/* What it costs to bring all lower offsets up to each place, and all higher ones down to it. A cost grows with the square
- * of the distance: from one place to the next by twice the sum of distances, and by all that are moved. */
-static void sum_costs(const lmc_offset_ranges *ranges, uint64_t *up, uint64_t *down)
+lmc_offset_range lmc_offset_ranges_choose(const lmc_offset_ranges *ranges)
 {
+    const uint64_t bit = (uint64_t)COST_OF_BIT * LMC_COST_FAR * LMC_COST_FAR * ranges->count;
+    uint64_t up[LMC_OFFSET_PLACES], down[LMC_OFFSET_PLACES], best_cost = UINT64_MAX;
+    unsigned best = ranges->low, best_nbits = 0;
+    /* What it costs to bring all lower offsets up to each place, and all higher ones down to it. A cost grows with the
+     * square of the distance: from one place to the next by twice the sum of distances, and by all that are moved. */
     uint64_t moved = 0, distances = 0;
     up[ranges->low] = 0;
     for (unsigned place = ranges->low; place < ranges->high; place++) {
@@ -161,14 +164,6 @@ static void sum_costs(const lmc_offset_ranges *ranges, uint64_t *up, uint64_t *d
         down[place - 1] = down[place] + 2 * distances + moved;
         distances += moved;
     }
-}
-
-lmc_offset_range lmc_offset_ranges_choose(const lmc_offset_ranges *ranges)
-{
-    const uint64_t bit = (uint64_t)COST_OF_BIT * LMC_COST_FAR * LMC_COST_FAR * ranges->count;
-    uint64_t up[LMC_OFFSET_PLACES], down[LMC_OFFSET_PLACES], best_cost = UINT64_MAX;
-    unsigned best = ranges->low, best_nbits = 0;
-    sum_costs(ranges, up, down);
     for (unsigned nbits = 0; nbits <= LMC_FMT_OFFSET_NBITS_MAX; nbits++) {
         const unsigned span = (1u << nbits) - 1;
         for (unsigned low = ranges->low; low == ranges->low || low + span <= ranges->high; low++) {

@@ -106,25 +106,6 @@ static lmc_status read_rows(const row_sample *s)
 
 /* ---- means and their variance ---- */
 
-/* Finds where magnitudes are clipped: at the beginning of an octave below that of the median. */
-static void find_clip(row_sample *s)
-{
-    uint32_t octaves[1 << 11];
-    const size_t n = s->row_count * s->column_count;
-    const size_t step = n / 1024 + 1;
-    const size_t count = (n - 1) / step + 1;
-    const unsigned magnitude_nbits = high_nbits(s) - !s->rotation;
-    s->clip.mask = (uint16_t)((1u << magnitude_nbits) - 1);
-    memset(octaves, 0, sizeof *octaves << (magnitude_nbits - s->octave_log2));
-    for (size_t i = 0; i < n; i += step)
-        octaves[(s->work->high[i] & s->clip.mask) >> s->octave_log2]++;
-    unsigned median = 0;
-    for (size_t below = octaves[0]; 2 * below <= count; below += octaves[median])
-        median++;
-    const unsigned below_median = s->rotation ? CLIP_OCTAVES : CLIP_OCTAVES_UNSIGNED;
-    s->clip.floor = (uint16_t)((median > below_median ? median - below_median : 0) << s->octave_log2);
-}
-
 /* The variance of n means, from their sum and that of their squares, less what chance makes of means over `count`
  * magnitudes; in squared octaves. */
 static double variance(const row_sample *s, double sum, double squares, size_t n, size_t count)
@@ -343,7 +324,21 @@ static lmc_status glance(row_sample *s, int *is_promising)
         (uint32_t)lmc_min_u64(s->row_length, has_columns ? GLANCE_VALUES : GLANCE_STRETCH_VALUES);
     s->row_count = (size_t)lmc_min_u64(s->all_rows, GLANCE_ROWS);
     LMC_TRY(read_rows(s));
-    find_clip(s);
+    /* magnitudes are clipped at the beginning of an octave below that of the median */
+    uint32_t octaves[1 << 11];
+    const size_t n = s->row_count * s->column_count;
+    const size_t step = n / 1024 + 1;
+    const size_t count = (n - 1) / step + 1;
+    const unsigned magnitude_nbits = high_nbits(s) - !s->rotation;
+    s->clip.mask = (uint16_t)((1u << magnitude_nbits) - 1);
+    memset(octaves, 0, sizeof *octaves << (magnitude_nbits - s->octave_log2));
+    for (size_t i = 0; i < n; i += step)
+        octaves[(s->work->high[i] & s->clip.mask) >> s->octave_log2]++;
+    unsigned median = 0;
+    for (size_t below = octaves[0]; 2 * below <= count; below += octaves[median])
+        median++;
+    const unsigned below_median = s->rotation ? CLIP_OCTAVES : CLIP_OCTAVES_UNSIGNED;
+    s->clip.floor = (uint16_t)((median > below_median ? median - below_median : 0) << s->octave_log2);
     *is_promising = promises_gain(sum_rows(s, &s->clip, NULL), s->row_length);
     if (!*is_promising && has_columns)
         *is_promising = promises_gain(sum_columns(s, &s->clip, NULL), s->all_rows);
