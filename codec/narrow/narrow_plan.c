@@ -127,7 +127,7 @@ static lmc_status try_products(prober *p, uint32_t group_length)
     return LMC_OK;
 }
 
-/* Values of NF4, of the paper on QLoRA (arXiv 2305.14314, appendix E), and of the FP4 of bitsandbytes. */
+/* Values of NF4, of the paper on QLoRA (arXiv 2305.14314, appendix E). */
 static const float nf4_factors[16] = {-1.0f,
                                       -0.6961928009986877f,
                                       -0.5250730514526367f,
@@ -145,14 +145,23 @@ static const float nf4_factors[16] = {-1.0f,
                                       0.7229568362236023f,
                                       1.0f};
 
-/* Prepares work->tried for a kind of factors. */
-static void start_products(prober *p, unsigned factor_kind)
+/* Integers that are divided by 127 before they are multiplied by the largest magnitude of a group. In F32 these
+ * products are others than those with a 127th of it. */
+#define DIVISOR 127
+#define DIVIDED_COUNT (2 * DIVISOR + 1)
+
+/* Prepares work->tried for a kind of factors; of kind LIST for NF4, or for divided integers. */
+static void start_products(prober *p, unsigned factor_kind, int are_divided)
 {
     lmc_narrow_choice *const tried = &p->work->tried;
     lmc_narrow_set_form(&tried->narrow, LMC_FMT_NARROW_PRODUCT, p->content->element_nbytes);
     tried->narrow.product_type = (uint8_t)p->product_type;
     lmc_narrow_set_factors(&tried->narrow, factor_kind);
-    if (factor_kind == LMC_FMT_FACTORS_LIST) {
+    if (factor_kind == LMC_FMT_FACTORS_LIST && are_divided) {
+        tried->narrow.listed_count = DIVIDED_COUNT;
+        for (int i = 0; i < DIVIDED_COUNT; i++)
+            tried->narrow.factors[i] = (float)(i - DIVISOR) / DIVISOR;
+    } else if (factor_kind == LMC_FMT_FACTORS_LIST) {
         tried->narrow.listed_count = LMC_COUNT(nf4_factors);
         memcpy(tried->narrow.factors, nf4_factors, sizeof nf4_factors);
     }
@@ -164,12 +173,12 @@ static void start_products(prober *p, unsigned factor_kind)
 }
 
 /* Lengths of groups that tools use; 0 stands for the row. */
-static const uint16_t group_lengths[] = {0, 128, 64, 32};
+static const uint16_t group_lengths[] = {0, 256, 128, 64, 32, 16};
 
 /* Tries a kind of factors with all lengths. */
-static lmc_status try_lengths(prober *p, unsigned factor_kind)
+static lmc_status try_lengths(prober *p, unsigned factor_kind, int are_divided)
 {
-    start_products(p, factor_kind);
+    start_products(p, factor_kind, are_divided);
     for (size_t i = 0; i < LMC_COUNT(group_lengths); i++) {
         const uint32_t length = group_lengths[i] == 0 ? p->row_length : group_lengths[i];
         if (length > p->row_length || (i > 0 && length == p->row_length))
@@ -214,12 +223,13 @@ static int are_near_integers(const float *singles, float inverse, float toleranc
 static int may_be_integers(const prober *p)
 {
     static const float most[] = {127, 128, 7, 8};
-    static const float tolerance[] = {0x1p-22f, 0x1p-10f, 0x1p-7f}; /* of both elements of a quotient */
+    static const float tolerance[] = {0x1p-20f, 0x1p-10f, 0x1p-7f}; /* of both elements of a quotient */
     float singles[PROBE_VALUES], largest = 0;
     const size_t n = lmc_min_size(p->probe_count, PROBE_VALUES);
     probe_singles(p, n, singles);
-    size_t i = 0;
-    for (size_t length = lmc_min_size(32, p->row_length); i < n; length *= 2) {
+    const size_t row = p->row_length; /* lengths are powers of two, and that of a row */
+    for (size_t length = lmc_min_size(LMC_FMT_GROUP_LENGTH_MIN, row), i = 0; i < n;
+         length = length < row && 2 * length > row ? row : 2 * length) {
         for (; i < lmc_min_size(length, n); i++) {
             const float magnitude = singles[i] < 0 ? -singles[i] : singles[i];
             largest = magnitude > largest ? magnitude : largest;
@@ -252,7 +262,7 @@ static lmc_status look_for_products(prober *p)
     int may_be_integer = may_be_integers(p);
     if (!may_be_integer && p->content->value_count >= SEARCHED_VALUES_MIN) {
         float likely = 127;
-        start_products(p, LMC_FMT_FACTORS_I8_ZEROS);
+        start_products(p, LMC_FMT_FACTORS_I8_ZEROS, 0);
         const lmc_product_group group = {&p->work->tried.narrow, &p->work->tried.order, lmc_kernels_get(),
                                          p->buffer, lmc_min_size(p->row_length, SEARCHED_LENGTH)};
         float scale;
@@ -260,42 +270,50 @@ static lmc_status look_for_products(prober *p)
             lmc_product_find(&group, LMC_FACTOR_COUNT, &likely, &scale, p->work->tried_numbers) == 0;
     }
     if (may_be_integer) {
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8));
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8_ZEROS));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8, 0));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8_ZEROS, 0));
+        if (!p->choice->narrow.is_used && p->product_type == LMC_FMT_PRODUCT_F32)
+            LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_LIST, 1));
     }
     if (significands <= 8)
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E4M3));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E4M3, 0));
     if (significands <= 4)
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E5M2));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_E5M2, 0));
     if (may_be_listed)
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_LIST));
+        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_LIST, 0));
     return LMC_OK;
 }
 
 /* ---- palettes ---- */
 
-static lmc_status try_palette(prober *p)
+/* Tries palettes of groups of one length: a row, or more than the tensor has. */
+static lmc_status try_palettes(prober *p, uint32_t group_length)
 {
     lmc_narrow_work *const work = p->work;
     const unsigned nbytes = p->content->element_nbytes;
-    size_t piece, n, missed = 0;
+    const int is_whole = group_length > p->row_length;
+    size_t piece, n, missed = 0, value_count = 0;
     lmc_narrow_set_form(&work->tried.narrow, LMC_FMT_NARROW_PALETTE, nbytes);
-    work->tried.narrow.row_length = work->tried.narrow.group_length = UINT32_MAX;
+    work->tried.narrow.row_length = work->tried.narrow.group_length = group_length;
     LMC_TRY(read_sample(p, p->row_length, &piece, &n));
-    const unsigned count = lmc_palette_find(p->buffer, n, nbytes, work->palette, work->tried_numbers);
-    for (size_t i = 0; i < n; i++)
-        missed += memcmp(work->palette + (size_t)work->tried_numbers[i] * nbytes, p->buffer + i * nbytes,
-                         nbytes) != 0;
+    for (size_t i = 0, left; i < n; i += left) {
+        const uint8_t *const group = p->buffer + i * nbytes;
+        left = is_whole ? n : lmc_min_size(p->row_length - i % piece % p->row_length, piece - i % piece);
+        value_count += lmc_palette_find(group, left, nbytes, work->palette, work->tried_numbers + i);
+        for (size_t k = 0; k < left; k++)
+            missed += memcmp(work->palette + (size_t)work->tried_numbers[i + k] * nbytes, group + k * nbytes,
+                             nbytes) != 0;
+    }
     /* Values of the second half of a sample that are none of the first half: if each part of the tensor has its own, a
      * block has more of them than a palette holds. */
     uint8_t is_early[LMC_PALETTE_VALUES_MAX] = {0};
-    for (size_t i = 0; n < p->content->value_count && i < n; i++)
+    for (size_t i = 0; is_whole && n < p->content->value_count && i < n; i++)
         if (i < n / 2)
             is_early[work->tried_numbers[i]] = 1;
         else
             missed += !is_early[work->tried_numbers[i]];
-    if (count > 2)
-        keep_if_better(p, n, missed, 8.0 * nbytes * count);
+    if (value_count > 2)
+        keep_if_better(p, n, missed, 8.0 * nbytes * (double)value_count);
     return LMC_OK;
 }
 
@@ -383,7 +401,8 @@ lmc_status lmc_narrow_decide(const lmc_content *content, lmc_narrow_work *work, 
         return LMC_OK;
     if (lmc_palette_count(buffer, VALUES_TESTED, content->element_nbytes, VALUES_SEEN_MAX) <=
         VALUES_SEEN_MAX) {
-        LMC_TRY(try_palette(&p));
+        LMC_TRY(try_palettes(&p, UINT32_MAX));
+        LMC_TRY(try_palettes(&p, p.row_length));
         LMC_TRY(read_probe(&p));
     }
     if (dtype != LMC_DTYPE_F64) {

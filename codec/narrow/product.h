@@ -43,8 +43,8 @@ size_t lmc_product_numbers(const lmc_product_group *group, float scale, uint8_t 
 size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, float *likely, float *scale,
                         uint8_t *numbers);
 
-/* The same for a group whose upper neighbour, in the row of groups before, has the scale `above`, or 0. This one is kept
- * if it fits, since scales that repeat take no room. There always is a scale. */
+/* The same for a group whose upper neighbour, in the row of groups before, has the scale `above`, or 0. This one is
+ * kept if it fits, since scales that repeat take no room. There always is a scale. */
 size_t lmc_product_find_below(const lmc_product_group *group, float above, float *likely, float *scale,
                               uint8_t *numbers);
 
