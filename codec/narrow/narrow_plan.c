@@ -24,6 +24,8 @@
 
 /* Tensors below are too small for a form; below the second number, scales are tried with the likely factors only. */
 #define VALUES_MIN 256
+#define MATRIX_VALUES_MIN 1024 /* for products and palettes */
+#define VECTOR_VALUES_MIN 16384
 #define SEARCHED_VALUES_MIN (1 << 20)
 #define SEARCHED_LENGTH 64
 
@@ -399,6 +401,9 @@ lmc_status lmc_narrow_decide(const lmc_content *content, lmc_narrow_work *work, 
     LMC_TRY(read_probe(&p));
     if (p.probe_count < VALUES_TESTED)
         return LMC_OK;
+    /* biases and norms are not quantised */
+    if (content->value_count < (content->column_count > 0 ? MATRIX_VALUES_MIN : VECTOR_VALUES_MIN))
+        return look_for_floats(&p);
     if (lmc_palette_count(buffer, VALUES_TESTED, content->element_nbytes, VALUES_SEEN_MAX) <=
         VALUES_SEEN_MAX) {
         LMC_TRY(try_palettes(&p, UINT32_MAX));

@@ -17,13 +17,16 @@
 
 /* ---- factors in order ---- */
 
-/* Sorts the numbers of the factors but -0 by value. */
+/* Sorts the numbers of the factors but -0 by value. They are taken in about that order, so that few have to move. */
 static void sort_factors(lmc_factor_order *order, const lmc_narrow *narrow)
 {
-    const unsigned count =
-        narrow->factor_kind == LMC_FMT_FACTORS_LIST ? narrow->listed_count : LMC_FACTOR_COUNT;
+    const int is_list = narrow->factor_kind == LMC_FMT_FACTORS_LIST;
+    const int is_integer = narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS;
+    const unsigned count = is_list ? narrow->listed_count : LMC_FACTOR_COUNT;
     order->count = 0;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned k = 0; k < count; k++) {
+        /* the negative integers come behind the others, negative floats likewise, and from 0 down */
+        const unsigned i = is_list ? k : k >= 128 ? k - 128 : is_integer ? k + 128 : 255 - k;
         const float factor = narrow->factors[i];
         if (factor == 0)
             order->zero[lmc_load32(&factor) >> 31] = (uint8_t)i;
