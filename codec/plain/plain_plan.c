@@ -149,8 +149,6 @@ static uint64_t sum_of(const uint32_t weight[256], uint32_t *largest)
 static double tolerance(const decider *d)
 {
     const uint64_t value_count = d->sample->value_count;
-    if (d->level == LMC_LEVEL_MAX)
-        return 0;
     if (value_count < TINY_VALUES)
         return TOLERANCE_TINY;
     return value_count < SMALL_VALUES || d->element_nbytes == 1 ? TOLERANCE_SMALL : TOLERANCE;
@@ -163,7 +161,6 @@ static double plan_code(const decider *d, const uint32_t weight[256], int may_om
     const lmc_code_options options = {
         .flat_layers =
             is_flat && d->element_nbytes > 1, /* 1-byte elements have too many likely symbols for them */
-        .fine_search = d->level == LMC_LEVEL_MAX,
         .tolerance = tolerance(d),
         .may_omit_literals = may_omit_literals,
         .value_count = (double)d->sample->value_count,

@@ -26,9 +26,6 @@
 #define TABLE_NBITS_PER_SYMBOL 4.5
 #define TABLE_NBITS_PER_LAYER 8
 
-/* The tolerance of the coarse search that stands beside a fine one. */
-#define OTHER_TOLERANCE 0.001
-
 /* Behind this share of the symbols, a coarse search tries every second place for a cut. */
 #define SPARSE_SHARE 0.5
 
@@ -196,7 +193,6 @@ typedef struct place {
 typedef struct search {
     const ranking *ranks;
     int flat_layers;
-    int fine;
     unsigned layers_max;
     double tolerance;    /* a saving of this share is not looked for */
     double price_length; /* price of a code length, a symbol and a layer, in blocks and table */
@@ -227,7 +223,7 @@ static void look_ahead(search *s)
         const double as_literals = LITERAL_NBITS * tail - tail_nbits;
         s->tail_nbits[i] = tail_nbits;
         s->places[i].ahead = coded + tail_nbits + s->price_layer;
-        if (!s->fine && !s->flat_layers)
+        if (!s->flat_layers)
             s->places[i].ahead = s->places[i].ahead * EXPECTED_LOSS +
                                  EXPECTED_PARTIAL_PLANES * (PRICE_PARTIAL_PLANE * tail + s->price_length);
         least = as_literals < coded ? as_literals : coded;
@@ -305,10 +301,7 @@ static void try_cut(search *s, unsigned first, unsigned end)
  * certain shares of the layer's weight. */
 static void try_cuts(search *s, unsigned first)
 {
-    static const double coarse[] = {1 / 2., 1 / 3., 1 / 6., 1 / 7., 1 / 9., 1 / 13., 1 / 20., 1 / 40.};
-    static const double fine[] = {1 / 2.,  1 / 3.,  1 / 4.,  1 / 5.,  1 / 6.,  1 / 7.,
-                                  1 / 8.,  1 / 9.,  1 / 10., 1 / 11., 1 / 12., 1 / 13.,
-                                  1 / 14., 1 / 16., 1 / 20., 1 / 25., 1 / 32., 1 / 64.};
+    static const double shares[] = {1 / 2., 1 / 3., 1 / 6., 1 / 7., 1 / 9., 1 / 13., 1 / 20., 1 / 40.};
     const ranking *const r = s->ranks;
     if (s->flat_layers) {
         for (unsigned nbits = 1; nbits <= NBITS_MAX; nbits++)
@@ -317,11 +310,9 @@ static void try_cuts(search *s, unsigned first)
                     try_cut(s, first, first + (1u << nbits) - has_continuation);
         return;
     }
-    const double *const shares = s->fine ? fine : coarse;
-    const size_t share_count = s->fine ? LMC_COUNT(fine) : LMC_COUNT(coarse);
     unsigned end = first;
-    const size_t step = !s->fine && r->tail[first] < SPARSE_SHARE * r->tail[0] ? 2 : 1;
-    for (size_t i = 0; i < share_count; i += step) {
+    const size_t step = r->tail[first] < SPARSE_SHARE * r->tail[0] ? 2 : 1;
+    for (size_t i = 0; i < LMC_COUNT(shares); i += step) {
         const unsigned before = end;
         while (end < r->count && end - first < ENTRIES_MAX - 1 && r->tail[end] > shares[i] * r->tail[first])
             end++;
@@ -456,7 +447,6 @@ double lmc_code_plan(const uint32_t weight[256], const lmc_code_options *options
     search s;
     s.ranks = &r;
     s.flat_layers = options->flat_layers;
-    s.fine = options->fine_search;
     s.layers_max = s.flat_layers ? LMC_FMT_LAYER_COUNT_MAX : HUFFMAN_LAYER_COUNT_MAX;
     s.tolerance = options->tolerance;
     s.price_length = COUNT_NBITS * ceil(options->value_count / VALUES_PER_BLOCK) / scale;
@@ -464,14 +454,6 @@ double lmc_code_plan(const uint32_t weight[256], const lmc_code_options *options
     s.price_layer = TABLE_NBITS_PER_LAYER / scale;
     way w;
     find_way(&s, &w);
-    if (s.fine && !s.flat_layers) { /* moved cuts may lead further from another way */
-        way other;
-        s.fine = 0;
-        s.tolerance = OTHER_TOLERANCE;
-        find_way(&s, &other);
-        if (other.layer_count > 0 && (w.layer_count == 0 || other.total < w.total))
-            w = other;
-    }
     if (w.layer_count == 0)
         return shape_single(&r, shape);
     for (unsigned i = 0; i < w.layer_count; i++)

@@ -9,7 +9,6 @@
 
 typedef struct lmc_code_options {
     int flat_layers;       /* only layers whose codes have one length each: the fewest passes a symbol */
-    int fine_search;       /* more places to cut the symbols into layers */
     double tolerance;      /* the share of a code's cost that the search may miss */
     int may_omit_literals; /* the histogram has all symbols: literals are left out if there would be none */
     double value_count;    /* symbols that will be coded, for weighing the table's own bytes */

@@ -49,11 +49,10 @@ static void fill_hill(uint32_t weight[256], double sigma, double tail)
 
 /* ---- claims ---- */
 
-static lmc_code_options options_of(int flat, int fine, int may_omit_literals, double value_count)
+static lmc_code_options options_of(int flat, int is_strict, int may_omit_literals, double value_count)
 {
     return (lmc_code_options){.flat_layers = flat,
-                              .fine_search = fine,
-                              .tolerance = fine ? 0 : 0.001,
+                              .tolerance = is_strict ? 0 : 0.001,
                               .may_omit_literals = may_omit_literals,
                               .value_count = value_count};
 }
@@ -291,18 +290,6 @@ LMC_TEST(test_against_huffman)
         compared++;
     }
     CU_ASSERT(compared > 1000);
-}
-
-/* A finer search tries all that the coarse one does, and more. */
-LMC_TEST(test_fine_search_is_no_worse)
-{
-    for (unsigned i = 0; i < 50; i++) {
-        uint32_t weight[256];
-        lmc_code_shape shape;
-        fill_random(weight);
-        const lmc_code_options coarse = options_of(0, 0, 0, MANY), fine = options_of(0, 1, 0, MANY);
-        CU_ASSERT(lmc_code_plan(weight, &fine, &shape) <= lmc_code_plan(weight, &coarse, &shape));
-    }
 }
 
 /* A search that may miss less finds no dearer code, but for the ways that a coarse search does not look at. */
