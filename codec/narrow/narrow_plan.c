@@ -2,6 +2,7 @@
  * out is tried on a sample, and the form that takes least bits is kept. */
 #include "codec/narrow/narrow_plan.h"
 
+#include "codec/common/dtype.h"
 #include "codec/common/entropy.h"
 #include "codec/narrow/palette.h"
 
@@ -391,9 +392,10 @@ lmc_status lmc_narrow_decide(const lmc_content *content, lmc_narrow_work *work, 
                                                           : LMC_FMT_PRODUCT_F32};
     choice->narrow.is_used = 0;
     choice->side_nbits = 0;
+    const int has_products = dtype == LMC_DTYPE_F32 || dtype == LMC_DTYPE_F16 || dtype == LMC_DTYPE_BF16;
+    const int is_integer = lmc_dtype_get_kind(dtype) == LMC_KIND_INT && content->element_nbytes > 1;
     if (content->level == LMC_LEVEL_FAST || content->value_count < VALUES_MIN ||
-        (dtype != LMC_DTYPE_F32 && dtype != LMC_DTYPE_F16 && dtype != LMC_DTYPE_BF16 &&
-         dtype != LMC_DTYPE_F64))
+        (!has_products && !is_integer && dtype != LMC_DTYPE_F64))
         return LMC_OK;
     p.row_length =
         content->column_count >= LMC_FMT_GROUP_LENGTH_MIN ? content->column_count : ROW_LENGTH_DEFAULT;
@@ -403,20 +405,20 @@ lmc_status lmc_narrow_decide(const lmc_content *content, lmc_narrow_work *work, 
         return LMC_OK;
     /* biases and norms are not quantised */
     if (content->value_count < (content->column_count > 0 ? MATRIX_VALUES_MIN : VECTOR_VALUES_MIN))
-        return look_for_floats(&p);
+        return is_integer ? LMC_OK : look_for_floats(&p);
     if (lmc_palette_count(buffer, VALUES_TESTED, content->element_nbytes, VALUES_SEEN_MAX) <=
         VALUES_SEEN_MAX) {
         LMC_TRY(try_palettes(&p, UINT32_MAX));
         LMC_TRY(try_palettes(&p, p.row_length));
         LMC_TRY(read_probe(&p));
     }
-    if (dtype != LMC_DTYPE_F64) {
+    if (has_products) {
         LMC_TRY(look_for_products(&p));
         if (choice->narrow.is_used)
             return LMC_OK;
         LMC_TRY(read_probe(&p));
     }
-    return choice->narrow.is_used ? LMC_OK : look_for_floats(&p);
+    return choice->narrow.is_used || is_integer ? LMC_OK : look_for_floats(&p);
 }
 
 /* ---- narrow elements as content ---- */

@@ -225,6 +225,10 @@ static size_t encode(const content_kind *kind, lmc_level level, const uint8_t *c
     params.dtype = kind->dtype;
     params.level = level;
     params.block_log2 = LMC_BLOCK_LOG2_MIN;
+    if (kind >=
+        &kinds
+            [NARROW_FIRST]) /* products and palettes are looked for in small matrices, not in small vectors */
+        params.row_nbytes = 64 * lmc_dtype_nbits(kind->dtype) / 8;
     size_t bound, frame_nbytes;
     lmc_ctx *ctx = NULL;
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
