@@ -137,7 +137,7 @@ typedef enum lmc_cuda_reason {
     LMC_CUDA_REASON_PENDING = 2, /* the device has said nothing of it */
     LMC_CUDA_REASON_FORM = 3     /* its frame has narrow elements or a rANS code, which no kernel knows */
 } lmc_cuda_reason;
-#define LMC_CUDA_REASON_COUNT 4 /* room for more */
+#define LMC_CUDA_REASON_COUNT 4 /* one more than the last reason */
 
 /* A short English phrase for a reason, "unknown reason" for other values. Static storage, never NULL. */
 LMC_API const char *lmc_cuda_reason_text(lmc_cuda_reason reason);

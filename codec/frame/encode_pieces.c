@@ -66,8 +66,8 @@ void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lm
 
 /* ---- plans ---- */
 
-/* Plans narrow elements, and writes the plan section. Returns what they take, in bits an element. */
-static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan *plan, double *nbits)
+/* Plans narrow elements, and writes the plan section. */
+static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan *plan)
 {
     lmc_narrow_work *const work = &ctx->plan_work->narrow;
     const lmc_content elements = lmc_narrow_content(content, &plan->choice, work);
@@ -80,7 +80,7 @@ static lmc_status plan_narrow(lmc_ctx *ctx, const lmc_content *content, lmc_plan
     plan->decision.is_raw = 0;
     if (elements.element_nbytes == 1)
         plan->decision.block_log2 = LMC_BLOCK_LOG2_DEFAULT_BYTE;
-    *nbits = plan->decision.nbits + plan->choice.side_nbits;
+    plan->decision.nbits += plan->choice.side_nbits;
     return LMC_OK;
 }
 
@@ -93,15 +93,15 @@ static lmc_status plan_alone(lmc_ctx *ctx, const lmc_content *content, lmc_plan 
     lmc_plan_work *const work = &ctx->plan_work->plain;
     const lmc_plan_room room = {plan->tables, &plan->rans, plan->columns, &plan->costs,
                                 plan->head + LMC_FMT_HEAD_NBYTES};
-    double nbits = 0;
     LMC_TRY(lmc_narrow_decide(content, &ctx->plan_work->narrow, work->buffer, &plan->choice));
     if (plan->choice.narrow.is_used)
-        LMC_TRY(plan_narrow(ctx, content, plan, &nbits));
+        LMC_TRY(plan_narrow(ctx, content, plan));
+    const double narrow_nbits = plan->decision.nbits;
     LMC_TRY(lmc_decide(content, work, &room, &plan->decision));
     if (!plan->choice.narrow.is_used)
         return LMC_OK;
-    plan->choice.narrow.is_used = nbits < (1 - NARROW_GAIN_MIN) * plan->decision.nbits;
-    return plan->choice.narrow.is_used ? plan_narrow(ctx, content, plan, &nbits) : LMC_OK;
+    plan->choice.narrow.is_used = narrow_nbits < (1 - NARROW_GAIN_MIN) * plan->decision.nbits;
+    return plan->choice.narrow.is_used ? plan_narrow(ctx, content, plan) : LMC_OK;
 }
 
 /* Plans with the base, without it, or both ways, and keeps the better plan. */

@@ -11,7 +11,8 @@
 
 /* ---- narrow elements and groups ---- */
 
-void lmc_narrow_find(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
+/* Finds the narrow elements and the groups of n >= 1 elements at src, in scratch. */
+static void find_narrow(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
 {
     const lmc_narrow *const narrow = coder->narrow;
     lmc_scratch *const scratch = coder->plain.scratch;
@@ -42,7 +43,8 @@ void lmc_narrow_find(const lmc_narrow_coder *coder, uint64_t first, const uint8_
     }
 }
 
-size_t lmc_narrow_find_exceptions(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
+/* Finds which of these elements are exceptions: scratch->exception_bits. Returns how many. */
+static size_t find_exceptions(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
 {
     lmc_scratch *const scratch = coder->plain.scratch;
     const unsigned nbytes = coder->narrow->wide_nbytes;
@@ -94,8 +96,8 @@ static int encode_elements(const lmc_narrow_coder *coder, uint64_t first, const 
 {
     const lmc_narrow *const narrow = coder->narrow;
     const lmc_block_coder *const plain = &coder->plain;
-    lmc_narrow_find(coder, first, src, n);
-    const size_t exception_count = lmc_narrow_find_exceptions(coder, first, src, n);
+    find_narrow(coder, first, src, n);
+    const size_t exception_count = find_exceptions(coder, first, src, n);
     if (exception_count > n / EXCEPTION_SHARE_MAX)
         return 0;
     if (narrow->row_length > 0 &&

@@ -24,11 +24,4 @@ LMC_NODISCARD lmc_status lmc_narrow_block_decode(const lmc_narrow_coder *coder, 
                                                  uint8_t *dst, size_t dst_nbytes, uint64_t *content_hash,
                                                  lmc_diag *diag);
 
-/* Finds the narrow elements and the groups of n >= 1 elements at src, in scratch. */
-void lmc_narrow_find(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n);
-
-/* Finds which of these elements are exceptions: scratch->exception_bits. Returns how many. */
-size_t lmc_narrow_find_exceptions(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src,
-                                  size_t n);
-
 #endif

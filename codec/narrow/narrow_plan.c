@@ -23,11 +23,12 @@
 #define VALUES_SEEN_MAX 104
 #define LISTED_SEEN_MAX 16
 
-/* Tensors below are too small for a form; below the second number, scales are tried with the likely factors only. */
+/* Elements that a tensor must have for any form, ... */
 #define VALUES_MIN 256
-#define MATRIX_VALUES_MIN 1024 /* for products and palettes */
+#define MATRIX_VALUES_MIN 1024 /* ... for products and palettes ... */
 #define VECTOR_VALUES_MIN 16384
-#define SEARCHED_VALUES_MIN (1 << 20)
+#define SEARCHED_VALUES_MIN \
+    (1 << 20) /* ... and for a search of the scale by all factors, on so many elements */
 #define SEARCHED_LENGTH 64
 
 /* More exceptions than one element in so many, and the form is none. */
@@ -194,18 +195,6 @@ static lmc_status try_lengths(prober *p, unsigned factor_kind, int are_divided)
     return LMC_OK;
 }
 
-/* Elements of the probe as F32. */
-static void probe_singles(const prober *p, size_t n, float *singles)
-{
-    const lmc_kernels *const kernels = lmc_kernels_get();
-    if (p->product_type == LMC_FMT_PRODUCT_F32)
-        memcpy(singles, p->buffer, n * sizeof *singles);
-    else
-        kernels->widen[p->product_type == LMC_FMT_PRODUCT_F16 ? LMC_FMT_NARROW_F16_IN_F32
-                                                              : LMC_FMT_NARROW_BF16_IN_F32](
-            p->buffer, n, (uint8_t *)singles);
-}
-
 /* Are the first elements near integers, if the largest one is `most`? tolerance: of a quotient, as a share of it. */
 static int are_near_integers(const float *singles, float inverse, float tolerance)
 {
@@ -229,7 +218,7 @@ static int may_be_integers(const prober *p)
     static const float tolerance[] = {0x1p-20f, 0x1p-10f, 0x1p-7f}; /* of both elements of a quotient */
     float singles[PROBE_VALUES], largest = 0;
     const size_t n = lmc_min_size(p->probe_count, PROBE_VALUES);
-    probe_singles(p, n, singles);
+    lmc_product_singles(lmc_kernels_get(), p->product_type, p->buffer, n, singles);
     const size_t row = p->row_length; /* lengths are powers of two, and that of a row */
     for (size_t length = lmc_min_size(LMC_FMT_GROUP_LENGTH_MIN, row), i = 0; i < n;
          length = length < row && 2 * length > row ? row : 2 * length) {
@@ -252,7 +241,7 @@ static lmc_status look_for_products(prober *p)
     const unsigned nbytes = p->content->element_nbytes;
     float singles[SIGNIFICANDS_TESTED];
     uint64_t seen[2] = {0, 0}; /* significands: factors of few bits make few of them */
-    probe_singles(p, SIGNIFICANDS_TESTED, singles);
+    lmc_product_singles(lmc_kernels_get(), p->product_type, p->buffer, SIGNIFICANDS_TESTED, singles);
     for (size_t i = 0; i < SIGNIFICANDS_TESTED; i++) {
         const uint32_t bits = lmc_load32(&singles[i]);
         const unsigned top = bits >> 16 & 0x7f;
@@ -269,8 +258,7 @@ static lmc_status look_for_products(prober *p)
         const lmc_product_group group = {&p->work->tried.narrow, &p->work->tried.order, lmc_kernels_get(),
                                          p->buffer, lmc_min_size(p->row_length, SEARCHED_LENGTH)};
         float scale;
-        may_be_integer =
-            lmc_product_find(&group, LMC_FACTOR_COUNT, &likely, &scale, p->work->tried_numbers) == 0;
+        may_be_integer = lmc_product_find(&group, &likely, &scale, p->work->tried_numbers) == 0;
     }
     if (may_be_integer) {
         LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8, 0));

@@ -25,7 +25,7 @@ static void sort_factors(lmc_factor_order *order, const lmc_narrow *narrow)
     const unsigned count = is_list ? narrow->listed_count : LMC_FACTOR_COUNT;
     order->count = 0;
     for (unsigned k = 0; k < count; k++) {
-        /* the negative integers come behind the others, negative floats likewise, and from 0 down */
+        /* from the lowest number up: integers -128..127; floats from the largest negative one to -0, then from 0 up */
         const unsigned i = is_list ? k : k >= 128 ? k - 128 : is_integer ? k + 128 : 255 - k;
         const float factor = narrow->factors[i];
         if (factor == 0)
@@ -69,7 +69,6 @@ static void order_largest(lmc_factor_order *order, const lmc_narrow *narrow)
 void lmc_factor_order_init(lmc_factor_order *order, const lmc_narrow *narrow)
 {
     memset(order, 0, sizeof *order);
-    order->zero[0] = order->zero[1] = 0;
     sort_factors(order, narrow);
     if (order->zero[1] == 0)
         order->zero[1] = order->zero[0];
@@ -101,17 +100,22 @@ LMC_INLINE uint8_t nearest_factor(const lmc_factor_order *order, float quotient)
 
 /* ---- elements ---- */
 
-/* Elements as F32. */
-static void load_singles(const lmc_product_group *group, size_t first, size_t n, float *singles)
+void lmc_product_singles(const lmc_kernels *kernels, unsigned product_type, const uint8_t *src, size_t n,
+                         float *singles)
 {
-    const unsigned type = group->narrow->product_type;
-    const uint8_t *const src = group->src + first * group->narrow->wide_nbytes;
-    if (type == LMC_FMT_PRODUCT_F32)
+    if (product_type == LMC_FMT_PRODUCT_F32)
         memcpy(singles, src, n * sizeof *singles);
     else
-        group->kernels
-            ->widen[type == LMC_FMT_PRODUCT_F16 ? LMC_FMT_NARROW_F16_IN_F32 : LMC_FMT_NARROW_BF16_IN_F32](
-                src, n, (uint8_t *)singles);
+        kernels->widen[product_type == LMC_FMT_PRODUCT_F16 ? LMC_FMT_NARROW_F16_IN_F32
+                                                           : LMC_FMT_NARROW_BF16_IN_F32](src, n,
+                                                                                         (uint8_t *)singles);
+}
+
+static void load_singles(const lmc_product_group *group, size_t first, size_t n, float *singles)
+{
+    const lmc_narrow *const narrow = group->narrow;
+    lmc_product_singles(group->kernels, narrow->product_type, group->src + first * narrow->wide_nbytes, n,
+                        singles);
 }
 
 /* Numbers of n <= PIECE_VALUES elements from `first` on. Returns how many are no products. */
@@ -149,7 +153,8 @@ static size_t number_piece(const lmc_product_group *group, float scale, size_t f
     return missed;
 }
 
-size_t lmc_product_numbers(const lmc_product_group *group, float scale, uint8_t *numbers)
+/* Finds the numbers of all elements by a scale. Returns how many of them are not exactly the product. */
+static size_t number_group(const lmc_product_group *group, float scale, uint8_t *numbers)
 {
     size_t missed = 0;
     for (size_t i = 0; i < group->n; i += PIECE_VALUES)
@@ -281,7 +286,7 @@ static float scale_by(const lmc_product_group *group, float largest, float facto
     return exponent >= LMC_FMT_SCALE_EXPONENT_MIN && exponent <= LMC_FMT_SCALE_EXPONENT_MAX ? found : 0;
 }
 
-static float find_scale(const lmc_product_group *group, unsigned most_tried, size_t narrowed, float *likely)
+static float find_scale(const lmc_product_group *group, size_t narrowed, float *likely)
 {
     const lmc_factor_order *const order = group->order;
     const float largest = largest_element(group);
@@ -290,8 +295,7 @@ static float find_scale(const lmc_product_group *group, unsigned most_tried, siz
     if (!(largest < 3e38f && largest > -3e38f))
         return 0;
     const float first = group->narrow->factors[nearest_factor(order, largest < 0 ? -*likely : *likely)];
-    const unsigned count = most_tried < order->largest_count ? most_tried : order->largest_count;
-    for (unsigned i = 0; i <= count; i++) {
+    for (unsigned i = 0; i <= order->largest_count; i++) {
         const float factor = i == 0 ? first : group->narrow->factors[order->largest[i - 1]];
         if (factor == 0 || (factor < 0) != (largest < 0) || (i > 0 && factor == first))
             continue;
@@ -304,17 +308,16 @@ static float find_scale(const lmc_product_group *group, unsigned most_tried, siz
     return 0;
 }
 
-size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, float *likely, float *scale,
-                        uint8_t *numbers)
+size_t lmc_product_find(const lmc_product_group *group, float *likely, float *scale, uint8_t *numbers)
 {
     size_t missed = group->n;
     *scale = 0;
     for (size_t narrowed = NARROWED_VALUES; missed > 0; narrowed = NARROWED_VALUES_MORE) {
-        const float found = find_scale(group, most_tried, narrowed, likely);
+        const float found = find_scale(group, narrowed, likely);
         if (found == 0)
             break;
         *scale = found;
-        missed = lmc_product_numbers(group, found, numbers);
+        missed = number_group(group, found, numbers);
         if (narrowed >= group->n || narrowed == NARROWED_VALUES_MORE)
             break;
     }
@@ -331,12 +334,12 @@ size_t lmc_product_find_below(const lmc_product_group *group, float above, float
     /* the first elements alone mostly tell that a scale is wrong */
     const size_t start = lmc_min_size(START_VALUES, group->n);
     if (above != 0 && number_piece(group, above, 0, start, numbers) == 0) {
-        missed = lmc_product_numbers(group, above, numbers);
+        missed = number_group(group, above, numbers);
         if (missed == 0)
             return 0;
     }
     float found;
-    const size_t found_missed = lmc_product_find(group, LMC_FACTOR_COUNT, likely, &found, numbers);
+    const size_t found_missed = lmc_product_find(group, likely, &found, numbers);
     *scale = found_missed < missed && found != 0 ? found : above != 0 ? above : 1;
-    return *scale == found ? found_missed : lmc_product_numbers(group, *scale, numbers);
+    return *scale == found ? found_missed : number_group(group, *scale, numbers);
 }

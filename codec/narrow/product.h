@@ -33,15 +33,14 @@ typedef struct lmc_product_group {
     size_t n;
 } lmc_product_group;
 
-/* Finds the numbers of n elements at src by a scale. Returns how many of them are not exactly the product. */
-size_t lmc_product_numbers(const lmc_product_group *group, float scale, uint8_t *numbers);
+/* Elements of a product type as F32. */
+void lmc_product_singles(const lmc_kernels *kernels, unsigned product_type, const uint8_t *src, size_t n,
+                         float *singles);
 
 /* Finds a scale, 0 if there is none, and the numbers of the elements by it. likely: the magnitude of the factor that is
- * tried first for the largest element; becomes that of the factor that was found. most_tried: factors that are tried
- * after it. Returns how many elements are not exactly the product. Without a scale these are all, and their numbers are
- * equal. */
-size_t lmc_product_find(const lmc_product_group *group, unsigned most_tried, float *likely, float *scale,
-                        uint8_t *numbers);
+ * tried first for the largest element; becomes that of the factor that was found. Returns how many elements are
+ * not exactly the product. Without a scale these are all, and their numbers are equal. */
+size_t lmc_product_find(const lmc_product_group *group, float *likely, float *scale, uint8_t *numbers);
 
 /* The same for a group whose upper neighbour, in the row of groups before, has the scale `above`, or 0. This one is
  * kept if it fits, since scales that repeat take no room. There always is a scale. */

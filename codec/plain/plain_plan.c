@@ -404,7 +404,6 @@ static void decide_planes(const decider *d, const trial *t, const lmc_rans *rans
 static double coded_nbits(const decider *d, const trial *t, const lmc_decision *decision)
 {
     const lmc_table *const table = decision->coding.table[LMC_PLANE_SYMBOLS];
-    const double symbol_nbits = high_nbits(d) - t->split.low_nbits;
     uint32_t weight[256], largest;
     if (!table)
         return high_nbits(d);
@@ -413,7 +412,7 @@ static double coded_nbits(const decider *d, const trial *t, const lmc_decision *
     const double nbits =
         t->split.low_nbits + lmc_table_cost_nbits(table, weight, LMC_TABLE_ALL) / seen +
         (t->cost - t->split.low_nbits - lmc_code_floor(weight, 256, (double)d->sample->value_count));
-    return nbits < t->split.low_nbits + symbol_nbits ? nbits : t->split.low_nbits + symbol_nbits;
+    return nbits < high_nbits(d) ? nbits : high_nbits(d);
 }
 
 /* A rANS code must save this share of the bits of symbols and low bits: it is slower. */
@@ -429,7 +428,7 @@ static lmc_status try_rans(const decider *d, const lmc_content *content, const t
     const int is_wide_float = d->kind == LMC_KIND_FLOAT && element_nbytes > 1 && !has_low_code;
     const unsigned joint = is_wide_float ? joint_low_nbits(d->exponent_nbits, d->sample->rotation) : 9;
     const unsigned block_log2 = content->block_log2       ? content->block_log2
-                                : d->sample->is_low_mixed ? 16
+                                : d->sample->is_low_mixed ? LMC_BLOCK_LOG2_DEFAULT
                                                           : LMC_RANS_BLOCK_LOG2;
     const lmc_rans_request request = {
         .sums = &d->sums,

@@ -37,9 +37,9 @@ static void end_past_cache(void)
 
 #include "codec/kernels/neon/neon_elements_impl.h"
 #include "codec/kernels/neon/neon_layers_impl.h"
-#include "codec/kernels/neon/neon_rans_impl.h"
 #include "codec/kernels/shared/narrow_loops_impl.h"
 #include "codec/kernels/shared/offset_loops_impl.h"
+#include "codec/kernels/shared/rans_by_symbol_impl.h"
 #include "codec/kernels/shared/strip_stream.h"
 
 #include "codec/kernels/shared/hierarchy_loops_impl.h"

@@ -9,10 +9,10 @@
 #include "codec/kernels/scalar/scalar_bits_impl.h"
 #include "codec/kernels/scalar/scalar_elements_impl.h"
 #include "codec/kernels/scalar/scalar_layers_impl.h"
-#include "codec/kernels/scalar/scalar_rans_impl.h"
 #include "codec/kernels/shared/even_bits.h"
 #include "codec/kernels/shared/narrow_loops_impl.h"
 #include "codec/kernels/shared/offset_loops_impl.h"
+#include "codec/kernels/shared/rans_by_symbol_impl.h"
 
 /* ---- bitsets ---- */
 

@@ -223,7 +223,7 @@ LMC_TEST(test_numbers_without_a_scale)
         const lmc_product_group group = {&narrow, &order, lmc_kernels_get(), content, 64};
         float likely = 127, scale = 3;
         memset(numbers[i], (int)(0x11 + 0x22 * i), sizeof numbers[i]);
-        CU_ASSERT_EQUAL(lmc_product_find(&group, LMC_FACTOR_COUNT, &likely, &scale, numbers[i]), 64);
+        CU_ASSERT_EQUAL(lmc_product_find(&group, &likely, &scale, numbers[i]), 64);
         CU_ASSERT_EQUAL(scale, 0);
     }
     CU_ASSERT_EQUAL(memcmp(numbers[0], numbers[1], sizeof numbers[0]), 0);

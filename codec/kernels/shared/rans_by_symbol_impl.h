@@ -1,6 +1,6 @@
-/* neon_rans_impl.h - rANS codes: NEON cannot look up by lanes, so that these are the loops over single symbols. */
-#ifndef LMC_CODEC_KERNELS_NEON_NEON_RANS_IMPL_H
-#define LMC_CODEC_KERNELS_NEON_NEON_RANS_IMPL_H
+/* rans_by_symbol_impl.h - rANS codes in portable C, for sets that cannot look up by lanes: scalar and NEON. */
+#ifndef LMC_CODEC_KERNELS_SHARED_RANS_BY_SYMBOL_IMPL_H
+#define LMC_CODEC_KERNELS_SHARED_RANS_BY_SYMBOL_IMPL_H
 
 #include "codec/kernels/shared/rans_loops_impl.h"
 
