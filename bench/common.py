@@ -1,6 +1,8 @@
-"""common.py - what the Python programs of bench/ share: command lines, reports, a command and what it took, models."""
+"""common.py - what the Python programs of bench/ share: command lines, reports, a command and what it took, models,
+sizes of Huffman codes."""
 
 import argparse
+import heapq
 import json
 import os
 import struct
@@ -138,3 +140,18 @@ def rotated(shape, content, count):
     rows = shape[0] if shape else 1
     cut = count % rows * (len(content) // rows) if rows else 0
     return content[cut:] + content[:cut]
+
+
+# ---- sizes ---------------------------------------------------------------------------------------
+
+def huffman_nbits(counts):
+    """Bits of all code words of a Huffman code of symbols with these counts: the sum of all inner nodes. 0 for a single
+    symbol."""
+    heap = [int(count) for count in counts if count]
+    heapq.heapify(heap)
+    total = 0
+    while len(heap) > 1:
+        both = heapq.heappop(heap) + heapq.heappop(heap)
+        total += both
+        heapq.heappush(heap, both)
+    return total

@@ -10,12 +10,11 @@ the last line counts the rows where lmc default is the smallest.
 """
 import bz2
 import collections
-import heapq
 import os
 import subprocess
 import sys
 
-from common import archive_nbytes, read_tensors
+from common import archive_nbytes, huffman_nbits, read_tensors
 
 try:
     import zipnn
@@ -41,18 +40,9 @@ def byte_groups(tensors):
     return [content[i::WIDTH.get(dtype, 1)] for dtype, content in tensors for i in range(WIDTH.get(dtype, 1))]
 
 
-def huffman_nbits(block):
-    """Bits of a Huffman code of the block: the sum of all inner nodes."""
-    heap = list(collections.Counter(block).values())
-    if len(heap) == 1:
-        return len(block)
-    heapq.heapify(heap)
-    total = 0
-    while len(heap) > 1:
-        pair = heapq.heappop(heap) + heapq.heappop(heap)
-        total += pair
-        heapq.heappush(heap, pair)
-    return total
+def block_nbits(block):
+    """Bits of a Huffman code of the block, at least one for each byte."""
+    return max(len(block), huffman_nbits(collections.Counter(block).values()))
 
 
 def huffman_nbytes(groups):
@@ -61,7 +51,7 @@ def huffman_nbytes(groups):
     for group in groups:
         for i in range(0, len(group), BLOCK):
             block = group[i:i + BLOCK]
-            total += min(len(block), TABLE_NBYTES + (huffman_nbits(block) + 7) // 8)
+            total += min(len(block), TABLE_NBYTES + (block_nbits(block) + 7) // 8)
     return total
 
 

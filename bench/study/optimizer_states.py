@@ -24,14 +24,17 @@ Nothing here is decoded; predictions use only what a decoder has at that point, 
 """
 
 import argparse
-import heapq
 import json
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import huffman_nbits, read_tensors  # noqa: E402
 
 VALUE_COUNT_MIN = 16384
 BLOCK_LOG2 = 16
@@ -47,18 +50,11 @@ BIN_COUNT = 200
 
 def read_matrices(path):
     """name -> an F32 array of two dimensions, for the matrices that count."""
-    with open(path, "rb") as file:
-        header_nbytes, = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(header_nbytes))
-        data = file.read()
     matrices = {}
-    for name, entry in header.items():
-        if name == "__metadata__" or entry["dtype"] != "F32" or len(entry["shape"]) < 2:
+    for name, dtype, shape, content in read_tensors(path):
+        if dtype != "F32" or len(shape) < 2 or len(content) // 4 < VALUE_COUNT_MIN:
             continue
-        begin, end = entry["data_offsets"]
-        if (end - begin) // 4 >= VALUE_COUNT_MIN:
-            values = np.frombuffer(data, np.float32, (end - begin) // 4, begin)
-            matrices[name] = values.reshape(-1, int(np.prod(entry["shape"][1:])))
+        matrices[name] = np.frombuffer(content, np.float32).reshape(-1, int(np.prod(shape[1:])))
     return matrices
 
 
@@ -88,20 +84,6 @@ def today(tool, old, new):
 
 
 # ---- sizes ----
-
-def huffman_nbits(counts):
-    """Bits of all code words of an optimal prefix code."""
-    heap = [int(count) for count in counts if count]
-    if len(heap) < 2:
-        return 0
-    heapq.heapify(heap)
-    total = 0
-    while len(heap) > 1:
-        both = heapq.heappop(heap) + heapq.heappop(heap)
-        total += both
-        heapq.heappush(heap, both)
-    return total
-
 
 def table_nbits(symbols):
     """Code words, table and escapes of the symbols of one class. The window of 255 is around the middle."""
