@@ -10,6 +10,9 @@
 
 #define ST_STEP_NAME_NBYTES 20 /* the longest name of a step, and a NUL */
 
+/* Its presence makes a directory a store of models. */
+#define ST_STORE_MARK "store.json"
+
 /* The name of a step's folder. */
 void st_step_name(char name[ST_STEP_NAME_NBYTES], uint64_t step);
 

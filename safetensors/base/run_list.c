@@ -1,5 +1,5 @@
 /*
- * run_list.c - base/run_list.h: entries by rising step, and a reader that knows the keys of version 1 and skips others.
+ * run_list.c - base/run_list.h: a reader that knows the keys of version 1 and skips others.
  */
 #include "safetensors/base/run_list.h"
 
@@ -25,34 +25,9 @@ void st_run_list_free(st_run_list *list)
     *list = (st_run_list){0};
 }
 
-/* Where the step stands, or would stand. */
-static size_t place_of(const st_run_list *list, uint64_t step)
+/* Adds a step behind the others. Returns 0 if memory ran out. */
+static int append(st_run_list *list, const lmc_run_step *step)
 {
-    size_t begin = 0;
-    size_t end = list->count;
-    while (begin < end) {
-        const size_t middle = begin + (end - begin) / 2;
-        if (list->steps[middle].step < step)
-            begin = middle + 1;
-        else
-            end = middle;
-    }
-    return begin;
-}
-
-lmc_run_step *st_run_list_find(const st_run_list *list, uint64_t step)
-{
-    const size_t at = place_of(list, step);
-    return at < list->count && list->steps[at].step == step ? &list->steps[at] : NULL;
-}
-
-int st_run_list_put(st_run_list *list, const lmc_run_step *step)
-{
-    lmc_run_step *const present = st_run_list_find(list, step->step);
-    if (present) {
-        *present = *step;
-        return 1;
-    }
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
         lmc_run_step *const larger = st_allocate_array(list->memory, capacity, sizeof *larger);
@@ -64,31 +39,8 @@ int st_run_list_put(st_run_list *list, const lmc_run_step *step)
         list->steps = larger;
         list->capacity = capacity;
     }
-    const size_t at = place_of(list, step->step);
-    memmove(&list->steps[at + 1], &list->steps[at], (list->count - at) * sizeof *list->steps);
-    list->steps[at] = *step;
-    list->count++;
+    list->steps[list->count++] = *step;
     return 1;
-}
-
-void st_run_list_remove(st_run_list *list, uint64_t step)
-{
-    lmc_run_step *const present = st_run_list_find(list, step);
-    if (!present)
-        return;
-    const size_t behind = list->count - (size_t)(present - list->steps) - 1;
-    memmove(present, present + 1, behind * sizeof *present);
-    list->count--;
-}
-
-void st_run_list_set_chains(st_run_list *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        lmc_run_step *const step = &list->steps[i];
-        const lmc_run_step *const base = step->has_base ? st_run_list_find(list, step->base) : NULL;
-        const int is_known = base && base < step && base->chain != LMC_RUN_UNKNOWN;
-        step->chain = is_known ? base->chain + 1 : step->has_base ? LMC_RUN_UNKNOWN : 0;
-    }
 }
 
 /* ---- reading ---- */
@@ -190,7 +142,7 @@ static int read_steps(reader *reader)
             return fail(reader, "an entry does not tell snapshot and base");
         if (list->count > 0 && list->steps[list->count - 1].step >= entry.step.step)
             return fail(reader, "the steps are not in order");
-        if (!st_run_list_put(list, &entry.step)) {
+        if (!append(list, &entry.step)) {
             reader->is_out_of_memory = 1;
             return 0;
         }
@@ -288,8 +240,6 @@ lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, cons
                              reader.json.fault);
     }
     st_release(memory, text);
-    if (status == LMC_OK)
-        st_run_list_set_chains(list);
     return status;
 }
 

@@ -21,7 +21,7 @@ typedef struct st_run_list {
     size_t count, capacity;
 } st_run_list;
 
-/* Reads run.json of the directory `run`. The chains are those of the list. Errors: ARG with os_errno ENOENT (there is
+/* Reads run.json of the directory `run`. The chains of the steps are not set. Errors: ARG with os_errno ENOENT (there is
  * none), IO, NOMEM, CORRUPT, UNSUPPORTED, LIMIT. Free with st_run_list_free() in every case. */
 lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, const char *run,
                             lmc_st_diag *diag);
@@ -32,17 +32,5 @@ void st_run_list_free(st_run_list *list);
 int st_run_list_read_base(const lmc_allocator *memory, const char *run, uint64_t step, uint64_t *base);
 /* Fails with ARG and os_errno ENOENT: the directory is no run. */
 lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag);
-
-/* The entry of a step, or NULL. */
-lmc_run_step *st_run_list_find(const st_run_list *list, uint64_t step);
-
-/* Enters a step, or replaces the one that is there. Returns 0 if memory ran out. */
-int st_run_list_put(st_run_list *list, const lmc_run_step *step);
-
-/* Takes a step out if it is there. */
-void st_run_list_remove(st_run_list *list, uint64_t step);
-
-/* Sets the chains of all steps by their bases. Without its base, or a base of that, a step's chain is unknown. */
-void st_run_list_set_chains(st_run_list *list);
 
 #endif

@@ -2,7 +2,7 @@
  * steps.c - the steps of a run, as a program sees them.
  */
 #include "safetensors/run/run_options.h"
-#include "safetensors/run/session.h"
+#include "safetensors/store/session.h"
 
 const char *lmc_run_event_name(lmc_run_event event)
 {
@@ -12,19 +12,25 @@ const char *lmc_run_event_name(lmc_run_event event)
 
 struct lmc_run {
     lmc_allocator memory;
-    st_run_list list;
+    unsigned key_every;
+    lmc_run_step *steps; /* by rising step */
+    size_t count;
 };
 
 static lmc_status read_run(lmc_run *run, const char *run_dir, st_call *call)
 {
-    st_run_session session;
-    const lmc_status status = st_run_begin(&session, run_dir, ST_RUN_READ, &call->options, call->diag);
+    st_store_session session;
+    lmc_status status =
+        st_store_begin(&session, run_dir, ST_STORE_OF_STEPS, ST_STORE_READ, &call->options, call->diag);
     if (status == LMC_OK) {
-        run->list = session.list;
-        run->list.memory = &run->memory;
-        session.list = (st_run_list){0};
+        run->key_every = session.key_every;
+        run->count = session.models.count;
+        run->steps = st_allocate_array(&run->memory, run->count, sizeof *run->steps);
+        status = run->steps ? LMC_OK : st_fail_nomem(call->diag);
     }
-    st_run_end(&session, status);
+    for (size_t i = 0; i < run->count && status == LMC_OK; i++)
+        run->steps[i] = st_run_step_of(&session.models.list[i]);
+    st_store_end(&session, status);
     return status;
 }
 
@@ -54,34 +60,43 @@ void lmc_run_close(lmc_run *run)
     if (!run)
         return;
     const lmc_allocator memory = run->memory;
-    st_run_list_free(&run->list);
+    st_release(&memory, run->steps);
     st_release(&memory, run);
 }
 
 uint64_t lmc_run_step_count(const lmc_run *run)
 {
-    return run->list.count;
+    return run->count;
 }
 
 lmc_status lmc_run_step_info(const lmc_run *run, uint64_t index, lmc_run_step *step)
 {
-    if (!lmc_struct_is_known(step, sizeof *step) || index >= run->list.count)
+    if (!lmc_struct_is_known(step, sizeof *step) || index >= run->count)
         return LMC_ERR_ARG;
-    lmc_struct_copy(step, &run->list.steps[index], lmc_struct_size(step));
+    lmc_struct_copy(step, &run->steps[index], lmc_struct_size(step));
     return LMC_OK;
 }
 
 int lmc_run_find_step(const lmc_run *run, uint64_t step, uint64_t *index)
 {
-    const lmc_run_step *const found = st_run_list_find(&run->list, step);
-    if (found)
-        *index = (uint64_t)(found - run->list.steps);
-    return found != NULL;
+    size_t begin = 0;
+    size_t end = run->count;
+    while (begin < end) {
+        const size_t middle = begin + (end - begin) / 2;
+        if (run->steps[middle].step < step)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    if (begin == run->count || run->steps[begin].step != step)
+        return 0;
+    *index = begin;
+    return 1;
 }
 
 unsigned lmc_run_key_every(const lmc_run *run)
 {
-    return run->list.key_every;
+    return run->key_every;
 }
 
 lmc_status lmc_run_repair(const char *run_dir, const lmc_st_options *options, lmc_st_diag *diag)
@@ -89,9 +104,10 @@ lmc_status lmc_run_repair(const char *run_dir, const lmc_st_options *options, lm
     st_call call;
     lmc_status status = st_call_begin_plain(&call, run_dir, options, diag);
     if (status == LMC_OK) {
-        st_run_session session;
-        status = st_run_begin(&session, run_dir, ST_RUN_REPAIR, &call.options, call.diag);
-        st_run_end(&session, status);
+        st_store_session session;
+        status =
+            st_store_begin(&session, run_dir, ST_STORE_OF_STEPS, ST_STORE_REPAIR, &call.options, call.diag);
+        st_store_end(&session, status);
     }
     return st_call_end(&call, status);
 }

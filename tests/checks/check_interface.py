@@ -15,7 +15,7 @@ import tempfile
 from tree import Tree, run
 
 LIBRARIES = [("liblmc.so", ["lmc.h", "lmc_experimental.h"]),
-             ("liblmc_st.so", ["lmc_st.h", "lmc_st_experimental.h", "lmc_run.h"]),
+             ("liblmc_st.so", ["lmc_st.h", "lmc_st_experimental.h", "lmc_run.h", "lmc_store.h"]),
              ("liblmc_h5.so", ["lmc_h5.h"]), ("liblmc_cuda.so", ["lmc_cuda.h"])]
 HEADERS = [header for _, headers in LIBRARIES for header in headers]
 LISTS = "tests/checks/interface"

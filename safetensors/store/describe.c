@@ -1,13 +1,14 @@
 /*
- * describe.c - run/describe.h: every archive of a step is opened, and its base is looked for.
+ * describe.c - store/describe.h: every archive of a model is opened, and its base is looked for.
  */
-#include "safetensors/run/describe.h"
+#include "safetensors/store/describe.h"
 
 #include "safetensors/archive/table.h"
 #include "safetensors/base/folders.h"
 #include "safetensors/base/search.h"
 #include "safetensors/header/name_key.h"
 #include "safetensors/restore/damage.h"
+#include "safetensors/store/names.h"
 #include "safetensors/tree/copied.h"
 #include "safetensors/tree/tree_base.h"
 
@@ -15,9 +16,9 @@
 #include <string.h>
 
 typedef struct description {
-    const st_run_folder *folder;
+    const st_model_folder *folder;
     const st_options *options;
-    lmc_run_step *step;
+    st_model *model;
     st_hasher schema;
     lmc_st_diag *diag;
 } description;
@@ -31,31 +32,44 @@ static void add_number(st_hasher *hasher, uint64_t number)
 
 /* ---- bases ---- */
 
-/* The step whose folder a path of the run leads through. Returns 0 if there is none. */
-static int is_in_step(const char *run, const char *path, uint64_t *step)
+/* Notes the model whose folder a path leads through as a base. Returns 0 if the path leads through none; -1 if memory
+ * ran out. */
+static int note_model(const description *description, const char *path, int is_equal_only)
 {
-    const size_t length = strlen(run);
-    return os_true_is_within(path, run) && path[length] == '/' &&
-           st_step_is_name(path + length + 1, strcspn(path + length + 1, "/"), step);
+    const st_model_folder *const folder = description->folder;
+    const lmc_allocator *const memory = description->options->allocator;
+    st_model *const model = description->model;
+    const size_t root_nbytes = strlen(folder->root);
+    if (!os_true_is_within(path, folder->root) || path[root_nbytes] != '/')
+        return 0;
+    const char *const relative = path + root_nbytes + 1;
+    const size_t nbytes = st_store_model_of_path(folder->is_run, relative);
+    if (nbytes == 0)
+        return 0;
+    char *const name = st_duplicate(memory, relative);
+    if (!name)
+        return -1;
+    name[nbytes] = '\0';
+    int is_known = strcmp(name, folder->name) != 0;
+    if (folder->is_run) { /* one base, which is an earlier step */
+        uint64_t step = 0;
+        const int is_same = model->base_count == 0 || strcmp(model->bases[0].name, name) == 0;
+        is_known = is_same && st_step_is_name(name, nbytes, &step) && step < model->step;
+    }
+    const int has_memory = !is_known || st_model_add_base(model, name, is_equal_only, memory);
+    st_release(memory, name);
+    return !has_memory ? -1 : is_known;
 }
 
-static void set_base(lmc_run_step *step, uint64_t base)
-{
-    const int is_same = !step->has_base || step->base == base;
-    step->has_base = 1;
-    step->base = is_same && base < step->step ? base : LMC_RUN_UNKNOWN;
-}
-
-/* Notes which step the base of an archive is in. What was found where it was looked for first may hold other content:
+/* Notes which model the base of an archive is in. What was found where it was looked for first may hold other content:
  * files of a run have the same names, sizes and headers. Then the other steps are searched. Errors: those that say
  * nothing of the archive. */
 static lmc_status look_at_base(const description *description, lmc_st_file *file)
 {
-    const st_run_folder *const folder = description->folder;
+    const st_model_folder *const folder = description->folder;
     const lmc_allocator *const memory = description->options->allocator;
     const lmc_st_file *base = NULL;
     st_base_fit fit = ST_BASE_FITS;
-    uint64_t step = LMC_RUN_UNKNOWN;
     lmc_status status = st_file_open_base(file, &base, description->diag);
     if (status == LMC_OK && base && folder->base_dir && st_base_probe(file, base, 0, &fit) != LMC_OK)
         return st_fail_nomem(description->diag);
@@ -68,16 +82,16 @@ static lmc_status look_at_base(const description *description, lmc_st_file *file
     }
     if (status != LMC_OK && !st_is_damage(status))
         return status;
-    int is_step = base && is_in_step(folder->run, base->path, &step);
-    if (base && !is_step) { /* its folder may be a link, which leads out of the run */
+    int is_noted = base ? note_model(description, base->path, 0) : 0;
+    if (base && is_noted == 0) { /* its folder may be a link, which leads out of the store */
         char *const true_path = os_true_path(memory, base->path);
-        if (!true_path && errno == ENOMEM)
-            return st_fail_nomem(description->diag);
-        is_step = true_path && is_in_step(folder->run, true_path, &step);
+        is_noted = true_path ? note_model(description, true_path, 0) : errno == ENOMEM ? -1 : 0;
         st_release(memory, true_path);
     }
-    if (file->base)
-        set_base(description->step, is_step ? step : LMC_RUN_UNKNOWN);
+    if (is_noted < 0)
+        return st_fail_nomem(description->diag);
+    if (file->base && !is_noted)
+        description->model->has_unknown_base = 1;
     return LMC_OK;
 }
 
@@ -91,13 +105,13 @@ static lmc_status look_at_archive(description *description, const char *path, co
     uint64_t sum = 0;
     lmc_status status = st_file_open_input(path, own, &file, description->diag);
     if ((status == LMC_OK && !file->is_archive) || st_is_damage(status) || status == LMC_ERR_HEADER) {
-        description->step->original_nbytes += entry->nbytes;
-        set_base(description->step, LMC_RUN_UNKNOWN);
+        description->model->original_nbytes += entry->nbytes;
+        description->model->has_unknown_base = 1;
         lmc_st_close(file);
         return LMC_OK;
     }
     if (status == LMC_OK) {
-        description->step->original_nbytes += file->original_nbytes;
+        description->model->original_nbytes += file->original_nbytes;
         status = look_at_base(description, file);
     }
     const int is_told = file && file->container == LMC_ST_CONTAINER_SAFETENSORS;
@@ -129,16 +143,16 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
 {
     static const char digits[] = "0123456789";
     const lmc_allocator *const memory = description->options->allocator;
-    lmc_run_step *const step = description->step;
+    st_model *const model = description->model;
     if (entry->is_directory || st_copied_is_list(entry))
         return LMC_OK;
-    step->file_count++;
-    step->stored_nbytes += entry->nbytes;
+    model->file_count++;
+    model->stored_nbytes += entry->nbytes;
     if (!is_archive) {
-        step->original_nbytes += entry->nbytes;
+        model->original_nbytes += entry->nbytes;
         return LMC_OK;
     }
-    if (step->is_directory) { /* numbers in a path do not count: they may be the step */
+    if (model->is_directory) { /* numbers in a path do not count: they may be the step of a run */
         for (const char *at = entry->path; *at != '\0'; at += strspn(at, digits)) {
             const size_t text_nbytes = strcspn(at, digits);
             st_hasher_add(&description->schema, at, text_nbytes);
@@ -148,7 +162,7 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
         }
         st_hasher_add(&description->schema, "", 1);
     } else {
-        step->time_s = entry->attributes.modified_s;
+        model->time_s = entry->attributes.modified_s;
     }
     st_tree_base base = {0};
     st_options own = *description->options;
@@ -169,18 +183,21 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
     return status;
 }
 
-lmc_status st_run_describe(const st_run_folder *folder, const st_options *options, lmc_run_step *step,
-                           uint64_t *schema, lmc_st_diag *diag)
+lmc_status st_model_describe(const st_model_folder *folder, const st_options *options, st_model *model,
+                             uint64_t *schema, lmc_st_diag *diag)
 {
     os_tree tree;
     unsigned char *is_archive = NULL;
-    description description = {.folder = folder, .options = options, .step = step, .diag = diag};
-    *step = (lmc_run_step)LMC_INIT(lmc_run_step);
-    step->step = folder->step;
+    description description = {.folder = folder, .options = options, .model = model, .diag = diag};
+    *model = (st_model){.name = st_duplicate(options->allocator, folder->name)};
+    if (!model->name)
+        return st_fail_nomem(diag);
+    if (folder->is_run)
+        (void)!st_step_is_name(folder->name, strlen(folder->name), &model->step);
     lmc_status status = os_tree_read(&tree, options->allocator, folder->path, diag);
     if (status == LMC_OK) {
-        step->is_directory = os_tree_find(&tree, ST_COPIED_NAME) != NULL;
-        step->time_s = tree.root.modified_s;
+        model->is_directory = os_tree_find(&tree, ST_COPIED_NAME) != NULL;
+        model->time_s = tree.root.modified_s;
         status = st_copied_find_archives(&tree, folder->path, &is_archive, diag);
     }
     st_hasher_init(&description.schema);
@@ -195,8 +212,8 @@ lmc_status st_run_describe(const st_run_folder *folder, const st_options *option
     return status;
 }
 
-lmc_status st_run_find_archive(const lmc_allocator *memory, const char *folder, char **path,
-                               lmc_st_diag *diag)
+lmc_status st_model_find_archive(const lmc_allocator *memory, const char *folder, char **path,
+                                 lmc_st_diag *diag)
 {
     os_tree tree;
     *path = NULL;

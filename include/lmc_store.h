@@ -1,0 +1,211 @@
+/*
+ * lmc_store.h - stores of models: a directory that keeps models, and finds for each the models that it is based on.
+ * Part of liblmc_st.
+ *
+ * EXPERIMENTAL: calls may change in any minor version.
+ *
+ * A model is a file with tensors, or a directory of files. It has a name, as "org/model@revision". The store has a
+ * folder for it, STORE/org/model@revision.lmc, with ordinary archives (lmc_st.h): that of the file, or those of the
+ * directory with copies of its other files. Tensors that are equal or near to tensors of models in the store are stored
+ * as what has changed; which tensors these are is found by their values. STORE/index.sqlite is a cache for that search
+ * (docs/store.md).
+ *
+ * A run (lmc_run.h) is a store, too: its models are its steps, named in decimal. Calls here work on runs as they do on
+ * stores, except lmc_store_add() and lmc_store_plan().
+ *
+ *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);           // errors are not looked at here
+ *     lmc_store_add("store", "Qwen2.5-7B", NULL, &diag);
+ *     lmc_store_add("store", "Qwen2.5-7B-Instruct", NULL, &diag);
+ *     lmc_store_restore("store", "Qwen2.5-7B-Instruct", "back", NULL, NULL, &diag);
+ *
+ * Conventions of every call, beside those of lmc_st.h
+ *  - Calls that change a store take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
+ *    process that ends, however it ends. Calls that read a store exclude nothing but the removal of models.
+ *  - A model appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound
+ *    store. Unfinished work is then in the store under names that start with a dot; the next call that changes the
+ *    store removes it.
+ *  - Bases are found by themselves, also by the calls of lmc_st.h on the files and folders of a store.
+ *  - Memory is bounded as lmc_st.h says, plus the list of models, and the sketches of tensors of the same type and size
+ *    as those of the model that is added.
+ */
+#ifndef LMC_STORE_H
+#define LMC_STORE_H
+
+#include "lmc_st.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How many models a model may need, one below the other, beside itself. */
+#define LMC_STORE_DEPTH_MAX 62
+#define LMC_STORE_DEPTH_DEFAULT 1
+
+/* Stands for an unknown depth, if a base is not in the store. */
+#define LMC_STORE_UNKNOWN UINT64_MAX
+
+/* A segment of a name has at most this many bytes, a name at most LMC_STORE_NAME_NBYTES_MAX. */
+#define LMC_STORE_SEGMENT_NBYTES_MAX 200
+#define LMC_STORE_NAME_NBYTES_MAX 1000
+
+/* ---- models ------------------------------------------------------------------------------------- */
+
+/* One model of a store. */
+typedef struct lmc_store_model {
+    size_t struct_size; /* sizeof(lmc_store_model); set by LMC_INIT() */
+    const char
+        *name; /* UTF-8, NUL-terminated. Valid until lmc_store_close(), or until the callback returns. */
+    int is_directory;         /* 1: the model was a directory; 0: a single file */
+    const char *const *bases; /* names of the models that it is based on, by bytes; valid as `name` is */
+    size_t base_count;
+    int has_unknown_base; /* 1: it needs a file that is not in the store, or has an archive that cannot be read */
+    uint64_t
+        depth; /* models that it needs one below the other, itself included, those not counted that it needs
+                           * for equal tensors only: 1 if it needs no other; LMC_STORE_UNKNOWN if one is missing */
+    uint64_t file_count;      /* of the model */
+    uint64_t original_nbytes; /* of all its files */
+    uint64_t stored_nbytes;   /* of its folder's files */
+    int64_t time_s;           /* when file or directory was last modified; seconds since 1970, UTC */
+} lmc_store_model;
+
+/* The models of a store as they were when it was opened. Immutable. */
+typedef struct lmc_store lmc_store;
+
+/* Lists the models from their folders: the header of each archive is read, and no index. allocator: as for
+ * lmc_st_open(). Errors: LMC_ERR_IO (no such directory), LMC_ERR_ARG (neither a store nor a run), LMC_ERR_NOMEM; of a
+ * run, as lmc_run_open(). Close it with lmc_store_close(). */
+LMC_NODISCARD LMC_API lmc_status lmc_store_open(const char *store_dir, const lmc_allocator *allocator,
+                                                lmc_store **store, lmc_st_diag *diag);
+
+/* NULL is allowed. */
+LMC_API void lmc_store_close(lmc_store *store);
+
+/* Models are numbered 0 .. count-1: in a store by the bytes of their names, in a run by rising step. */
+LMC_API uint64_t lmc_store_model_count(const lmc_store *store);
+
+/* Describes model `index`. Error: LMC_ERR_ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_store_model_info(const lmc_store *store, uint64_t index,
+                                                      lmc_store_model *model);
+
+/* Finds a model by its name. Returns 1 and sets *index, or returns 0. */
+LMC_API int lmc_store_find_model(const lmc_store *store, const char *name, uint64_t *index);
+
+/* 1: the directory is a run. */
+LMC_API int lmc_store_is_run(const lmc_store *store);
+
+/* 1 if a model of a store can have the name: UTF-8; 1 to 32 segments of 1 to LMC_STORE_SEGMENT_NBYTES_MAX
+ * bytes with "/" between them, at most LMC_STORE_NAME_NBYTES_MAX bytes in all. No segment begins with a dot, and none
+ * but the last ends in ".lmc". Names are compared byte by byte. */
+LMC_API int lmc_store_name_is_valid(const char *name);
+
+/* ---- changing a store --------------------------------------------------------------------------- */
+
+/* What was done with a model. */
+typedef enum lmc_store_event {
+    LMC_STORE_ADDED = 0,   /* also: replaced one with other content */
+    LMC_STORE_PRESENT = 1, /* it was there already, with equal content */
+    LMC_STORE_REBASED = 2, /* rewritten with other bases */
+    LMC_STORE_DROPPED = 3,
+    LMC_STORE_VERIFIED = 4
+} lmc_store_event;
+
+/* "added", "already there", "re-based", "dropped", "verified"; NULL for other numbers. Static storage. */
+LMC_API const char *lmc_store_event_name(lmc_store_event event);
+
+/* Called once a model is done. A reported model remains valid even if the call fails later. */
+typedef void (*lmc_store_model_fn)(void *user, lmc_store_event event, const lmc_store_model *model);
+
+/* Fields of several structs. Those that lmc_st.h explains mean the same here.
+ *  model_done  may be NULL. */
+typedef struct lmc_store_add_options {
+    size_t struct_size; /* sizeof(lmc_store_add_options); set by LMC_INIT(), as in the structs below */
+    lmc_st_common common;
+    const char *name; /* NULL: the last component of the path */
+    unsigned
+        depth; /* 1 to LMC_STORE_DEPTH_MAX; 0: LMC_STORE_DEPTH_DEFAULT. How many models the new one may need, one
+                       * below the other. */
+    lmc_level level;
+    int force; /* 1: replace a model with other content */
+    int no_fsync;
+    const char *const *excludes;
+    size_t exclude_count;
+    lmc_store_model_fn model_done;
+    lmc_st_file_fn file_done;
+    lmc_st_fault_fn warning;
+} lmc_store_add_options;
+
+typedef struct lmc_store_drop_options { /* also of lmc_store_repair() */
+    size_t struct_size;
+    lmc_st_common common;
+    int no_fsync;
+    lmc_store_model_fn model_done;
+} lmc_store_drop_options;
+
+typedef struct lmc_store_restore_options {
+    size_t struct_size;
+    lmc_st_common common;
+    int force;
+    int no_fsync;
+    lmc_st_file_fn file_done;
+} lmc_store_restore_options;
+
+typedef struct lmc_store_verify_options {
+    size_t struct_size;
+    lmc_st_common common;
+    lmc_store_model_fn model_done;
+    lmc_st_fault_fn damage;
+    lmc_st_file_fn file_done;
+} lmc_store_verify_options;
+
+/* Adds a model to a store, which is made if `store_dir` is not there or empty. The model is never changed. Its bases
+ * are chosen by the values of its tensors. A model that is there already is compared: equal content is a success
+ * (LMC_STORE_PRESENT). Other content is refused (LMC_ERR_ARG, os_errno EEXIST) unless options->force is set. Then what
+ * is based on the old content is re-based first. The model is added once it has its name in the store, before
+ * model_done is called.
+ * Errors: as lmc_st_convert() and lmc_store_open(). LMC_ERR_ARG: the name is not valid; depth out of its range; the
+ * model is in the store or holds it; `store_dir` is a run, or neither a store nor empty. */
+LMC_NODISCARD LMC_API lmc_status lmc_store_add(const char *store_dir, const char *path,
+                                               const lmc_store_add_options *options, lmc_st_diag *diag);
+
+/* Removes models. What is based on them is re-based first. Errors: LMC_ERR_ARG (no such model: then none is removed),
+ * and as lmc_st_restore() and lmc_st_convert() of what is re-based; models that model_done got until then are done. */
+LMC_NODISCARD LMC_API lmc_status lmc_store_drop(const char *store_dir, const char *const *names,
+                                                size_t name_count, const lmc_store_drop_options *options,
+                                                lmc_st_diag *diag);
+
+/* Removes unfinished work, and makes what can be derived from the archives: the index, the mark that makes a directory
+ * a store; of a run, run.json. Nothing else changes; damaged archives stay. Errors: LMC_ERR_IO, LMC_ERR_NOMEM,
+ * LMC_ERR_CANCELLED, LMC_ERR_ARG (the directory has no model and is no store). */
+LMC_NODISCARD LMC_API lmc_status lmc_store_repair(const char *store_dir,
+                                                  const lmc_store_drop_options *options, lmc_st_diag *diag);
+
+/* ---- reading a store ---------------------------------------------------------------------------- */
+
+/* Writes a model to `out_path`, which is its name: a file if it was one, else a directory. Errors: LMC_ERR_ARG (no such
+ * model, out_path is in the store), as lmc_store_open() and lmc_st_restore(). result: may be NULL. */
+LMC_NODISCARD LMC_API lmc_status lmc_store_restore(const char *store_dir, const char *name,
+                                                   const char *out_path,
+                                                   const lmc_store_restore_options *options,
+                                                   lmc_st_result *result, lmc_st_diag *diag);
+
+/* Verifies models as lmc_st_verify() does; name_count 0: all. A model without archives whose name says that it was a
+ * file is damaged. The call goes on after damage; the status is that of the first fault. result: sums; may be NULL.
+ * Errors: LMC_ERR_ARG (no such model), as lmc_store_open() and lmc_st_verify(). */
+LMC_NODISCARD LMC_API lmc_status lmc_store_verify(const char *store_dir, const char *const *names,
+                                                  size_t name_count, const lmc_store_verify_options *options,
+                                                  lmc_st_result *result, lmc_st_diag *diag);
+
+/* Opens the archive of a model that has the tensor, and everything that it needs, and sets *index. "FILE:TENSOR" names
+ * the file by its path in the model; it is needed if several files have the tensor. allocator: as for lmc_st_open().
+ * Errors: LMC_ERR_ARG (no such model, no such tensor, or several), as lmc_store_open() and lmc_st_open_base(). Close
+ * the file with lmc_st_close(). */
+LMC_NODISCARD LMC_API lmc_status lmc_store_open_tensor(const char *store_dir, const char *name,
+                                                       const char *tensor, const lmc_allocator *allocator,
+                                                       lmc_st_file **file, uint64_t *index,
+                                                       lmc_st_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

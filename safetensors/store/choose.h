@@ -1,0 +1,27 @@
+/*
+ * choose.h - finds, for a model that is to be stored, the models of the store that it should be based on: by sketches
+ * of the values of its tensors (store/sketch.h), which the index has of all others (store/index.h).
+ */
+#ifndef LMC_SAFETENSORS_STORE_CHOOSE_H
+#define LMC_SAFETENSORS_STORE_CHOOSE_H
+
+#include "safetensors/store/session.h"
+
+typedef struct st_chooser st_chooser;
+
+/* Makes the conversion of `path`, which becomes the model `name`, choose its bases: sets callbacks of *options, which
+ * are the conversion's. The arguments must outlive the chooser.
+ *  depth: how many models it may need, one below the other.
+ *  goes: for each model of the store, 1 if it cannot be a base; NULL: all can.
+ * A model that needs `name` is no base for it. Errors: NOMEM, IO. */
+lmc_status st_chooser_begin(st_chooser **chooser, st_store_session *store, const char *name, const char *path,
+                            uint64_t depth, const unsigned char *goes, st_options *options);
+
+/* 1 if a file was given a base so far. */
+int st_chooser_has_chosen(const st_chooser *chooser);
+
+/* Notes the model in the index if status, that of its storing, is LMC_OK, and frees the chooser; NULL is allowed.
+ * Returns status: an index that cannot be written is one that is made again later. */
+lmc_status st_chooser_end(st_chooser *chooser, lmc_status status);
+
+#endif

@@ -1,0 +1,425 @@
+/*
+ * session.c - store/session.h: opening, locking, tidying up, and the list of models.
+ */
+#include "safetensors/store/session.h"
+
+#include "common/text.h"
+#include "safetensors/base/run_list.h"
+#include "safetensors/os/folder.h"
+#include "safetensors/store/describe.h"
+#include "safetensors/store/names.h"
+#include "safetensors/store/run_json.h"
+#include "safetensors/tree/copied.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define OPEN_TRIES 10
+
+#define MARK_TEXT "{\"format\":\"lmc-store\",\"version\":1}\n"
+
+char *st_store_path(const st_store_session *store, const char *name)
+{
+    return lmc_path_join(store->options->allocator, store->path, name, "");
+}
+
+char *st_store_model_path(const st_store_session *store, const char *name)
+{
+    return lmc_path_join(store->options->allocator, store->path, name,
+                         store->models.is_run ? "" : LMC_ARCHIVE_SUFFIX);
+}
+
+static lmc_status fail_os(const st_store_session *store, int os_errno, const char *what)
+{
+    st_diag_set_file(store->diag, store->path);
+    return os_errno == ECANCELED ? st_fail_cancelled(store->diag)
+                                 : st_fail_os(store->diag, os_errno, LMC_ST_NO_OFFSET, what);
+}
+
+lmc_status st_store_find(const st_store_session *store, const char *name, const st_model **found)
+{
+    char shown[160];
+    *found = st_models_find(&store->models, name);
+    if (*found)
+        return LMC_OK;
+    st_diag_set_file(store->diag, store->path);
+    lmc_text_escape(shown, sizeof shown, name, strlen(name));
+    return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                   store->models.is_run ? "there is no step %s" : "there is no model %s", shown);
+}
+
+static const char *mark_of(const st_store_session *store)
+{
+    return store->models.is_run ? ST_RUN_LIST_NAME : ST_STORE_MARK;
+}
+
+lmc_status st_store_save(const st_store_session *store)
+{
+    return store->models.is_run
+               ? st_run_json_write(&store->models, store->key_every, store->path, store->options, store->diag)
+               : LMC_OK;
+}
+
+/* ---- what is in the directory ---- */
+
+static int starts_with(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Removes what an earlier call left half done. An unfinished directory stands beside its place with a dot before its
+ * name. A directory of archives has a list of copies, which no store has: it is left alone. A model that was to be
+ * replaced, where the system cannot exchange two names, comes back. Returns 0 or an errno. */
+static int tidy_name(int fd, const char *name)
+{
+    const char *const folder = name + strlen(ST_STORE_OLD);
+    if ((!starts_with(name, ST_STORE_PREFIX) && !starts_with(name, "." ST_STORE_PREFIX)) ||
+        strcmp(name, ST_STORE_LOCK) == 0 || strcmp(name, ST_COPIED_NAME) == 0)
+        return 0;
+    if (starts_with(name, ST_STORE_OLD) && !os_folder_has(fd, folder) &&
+        os_folder_rename(fd, name, folder) == 0)
+        return 0;
+    return os_remove_name(fd, name);
+}
+
+/* 1 if a store that never got its mark may have the name: nothing that the user could miss. */
+static int is_unborn_name(const char *name)
+{
+    static const char *const beginnings[] = {ST_STORE_LOCK, ST_STORE_TEMPORARY, ST_STORE_STAGED,
+                                             "." ST_STORE_STAGED, ST_STORE_INDEX};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
+        if (starts_with(name, beginnings[i]))
+            return 1;
+    return 0;
+}
+
+/* Names of models, and what else was seen. */
+typedef struct contents {
+    const st_store_session *store;
+    st_models found; /* names alone */
+    int is_tidying;
+    int has_others; /* names that are none of a store */
+    int os_errno;   /* of a removal */
+    /* the folder that is visited */
+    int fd;
+    char *place;  /* its path in the store, or "" */
+    size_t level; /* folders above it */
+    int has_memory;
+} contents;
+
+static int add_found(contents *contents, const char *name)
+{
+    st_model model = {.name = st_duplicate(contents->found.memory, name)};
+    contents->has_memory &= model.name && st_models_put(&contents->found, &model);
+    return contents->has_memory ? 0 : ENOMEM;
+}
+
+static int visit_name(void *user, const char *name);
+
+/* A folder of a store is that of a model, or holds such. Links are not followed. */
+static int visit_store_folder(contents *contents, const char *name)
+{
+    const lmc_allocator *const memory = contents->found.memory;
+    char *const place =
+        contents->level == 0 ? st_duplicate(memory, name) : lmc_path_join(memory, contents->place, name, "");
+    int result = place ? 0 : ENOMEM;
+    contents->has_others = 1;
+    if (result == 0 && lmc_is_archive_name(name)) {
+        place[strlen(place) - strlen(LMC_ARCHIVE_SUFFIX)] = '\0';
+        if (!st_store_name_fault(place))
+            result = add_found(contents, place);
+    } else if (result == 0 && contents->level < ST_STORE_SEGMENT_COUNT_MAX) {
+        const int fd = lmc_open_own_folder(contents->fd, name);
+        struct contents inner = *contents;
+        inner.fd = fd;
+        inner.place = place;
+        inner.level++;
+        if (fd >= 0) {
+            result = lmc_visit_folder(fd, visit_name, &inner);
+            os_close(fd);
+            contents->found = inner.found;
+            contents->os_errno = inner.os_errno;
+            contents->has_memory = inner.has_memory;
+        }
+    }
+    st_release(memory, place);
+    return result;
+}
+
+static int visit_name(void *user, const char *name)
+{
+    contents *const contents = user;
+    uint64_t step = 0;
+    if (contents->is_tidying) {
+        const int os_errno = tidy_name(contents->fd, name);
+        contents->os_errno = contents->os_errno != 0 ? contents->os_errno : os_errno;
+    }
+    if (contents->found.is_run) {
+        if (st_step_is_name(name, strlen(name), &step))
+            return add_found(contents, name);
+    } else if (name[0] != '.' && os_folder_is_folder(contents->fd, name)) {
+        return visit_store_folder(contents, name);
+    }
+    if (contents->level == 0)
+        contents->has_others |= strcmp(name, mark_of(contents->store)) != 0 && !is_unborn_name(name);
+    return 0;
+}
+
+/* Free contents->found in every case. */
+static lmc_status read_contents(const st_store_session *store, int is_tidying, contents *contents)
+{
+    static char nowhere[] = "";
+    *contents =
+        (struct contents){.store = store,
+                          .found = {.memory = store->options->allocator, .is_run = store->models.is_run},
+                          .is_tidying = is_tidying,
+                          .fd = store->fd,
+                          .place = nowhere,
+                          .has_memory = 1};
+    const int os_errno = lmc_visit_folder(store->fd, visit_name, contents);
+    if (!contents->has_memory)
+        return st_fail_nomem(store->diag);
+    if (os_errno != 0)
+        return fail_os(store, os_errno, "cannot list the directory");
+    return contents->os_errno == 0
+               ? LMC_OK
+               : fail_os(store, contents->os_errno, "cannot remove what an earlier call left half done");
+}
+
+lmc_status st_store_describe(const st_store_session *store, const char *name, const char *expected,
+                             st_model *found)
+{
+    const lmc_allocator *const memory = store->options->allocator;
+    char *const path = st_store_model_path(store, name);
+    char *const base_dir = expected ? lmc_path_join(memory, store->true_path, expected,
+                                                    store->models.is_run ? "" : LMC_ARCHIVE_SUFFIX)
+                                    : NULL;
+    const st_model_folder folder = {.root = store->true_path,
+                                    .is_run = store->models.is_run,
+                                    .path = path,
+                                    .base_dir = base_dir,
+                                    .name = name};
+    *found = (st_model){0};
+    const lmc_status status = path && (base_dir || !expected)
+                                  ? st_model_describe(&folder, store->options, found, NULL, store->diag)
+                                  : st_fail_nomem(store->diag);
+    st_release(memory, base_dir);
+    st_release(memory, path);
+    return status;
+}
+
+/* Makes the list that of the folders. What a run's list says of a folder counts. *has_changed: it was another list. */
+static lmc_status match_folders(st_store_session *store, const contents *contents, int *has_changed)
+{
+    st_models *const models = &store->models;
+    const st_models *const found = &contents->found;
+    for (size_t i = models->count; i > 0; i--) {
+        if (st_models_find(found, models->list[i - 1].name))
+            continue;
+        st_models_remove(models, models->list[i - 1].name);
+        *has_changed = 1;
+    }
+    for (size_t i = 0; i < found->count; i++) {
+        const char *const name = found->list[i].name;
+        if (st_models_find(models, name) || (models->is_run && !os_folder_is_folder(store->fd, name)))
+            continue;
+        st_model model; /* a step's base is expected in the step before it */
+        const lmc_status status =
+            st_store_describe(store, name, models->is_run && i > 0 ? found->list[i - 1].name : NULL, &model);
+        /* one bad folder does not keep the other models of a store from being used */
+        const int is_passed = !models->is_run && status != LMC_ERR_NOMEM && status != LMC_ERR_CANCELLED;
+        model.has_unknown_base |= status != LMC_OK;
+        if (!model.name || (status != LMC_OK && !is_passed)) {
+            st_model_free(&model, models->memory);
+            return status == LMC_OK ? st_fail_nomem(store->diag) : status;
+        }
+        if (!st_models_put(models, &model))
+            return st_fail_nomem(store->diag);
+        *has_changed = 1;
+    }
+    st_models_set_depths(models);
+    return LMC_OK;
+}
+
+/* ---- beginning and end ---- */
+
+static int is_writing(st_store_access access)
+{
+    return access != ST_STORE_READ && access != ST_STORE_PREVIEW;
+}
+
+/* Refuses a directory that is no store and may not become one, before anything in it is touched. Nothing but the rest
+ * of a store that never began may be in a directory that becomes one. */
+static lmc_status check_directory(const st_store_session *store, st_store_access access)
+{
+    contents contents;
+    const int is_run = store->models.is_run;
+    if (access == ST_STORE_READ || os_folder_has(store->fd, mark_of(store)))
+        return LMC_OK;
+    const lmc_status status = read_contents(store, 0, &contents);
+    const size_t count = contents.found.count;
+    st_models_free(&contents.found);
+    /* another session may have made the store meanwhile */
+    if (status != LMC_OK || os_folder_has(store->fd, mark_of(store)))
+        return status;
+    if (access == ST_STORE_WRITE)
+        return st_store_fail_missing(store->path, is_run, store->diag);
+    st_diag_set_file(store->diag, store->path);
+    if (access == ST_STORE_REPAIR && count == 0)
+        return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       is_run ? "has no folder that is named as a step" : "has no folder of a model");
+    if (access == ST_STORE_REPAIR)
+        return LMC_OK;
+    if (count > 0)
+        return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "has no %s, but folders that are named as %s: if it is a %s, repair it",
+                       mark_of(store), is_run ? "steps" : "models", is_run ? "run" : "store");
+    if (contents.has_others)
+        return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no %s: it has no %s, and is not empty",
+                       is_run ? "run" : "store", mark_of(store));
+    return LMC_OK;
+}
+
+static int find_step(void *user, const char *name)
+{
+    uint64_t step = 0;
+    *(int *)user |= st_step_is_name(name, strlen(name), &step);
+    return 0;
+}
+
+/* What the open directory is. A run that has lost its list has folders of steps. */
+static int is_run_folder(int fd)
+{
+    int has_step = 0;
+    if (os_folder_has(fd, ST_RUN_LIST_NAME) || os_folder_has(fd, ST_STORE_MARK))
+        return !os_folder_has(fd, ST_STORE_MARK);
+    (void)!lmc_visit_folder(fd, find_step, &has_step);
+    return has_step;
+}
+
+/* The directory and its lock. ENOENT of the lock: the directory was removed just now. */
+static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_store_access access)
+{
+    int os_errno = 0;
+    for (int i = 0; i < OPEN_TRIES; i++) {
+        if (access == ST_STORE_CREATE && os_folder_create(store->path) == 0)
+            store->is_own_folder = 1;
+        store->fd = lmc_open_folder(store->path);
+        if (store->fd < 0)
+            return fail_os(store, errno,
+                           kind == ST_STORE_OF_STEPS ? "cannot open the run" : "cannot open the store");
+        if (kind == ST_STORE_OF_EITHER)
+            store->models.is_run = is_run_folder(store->fd);
+        if (kind == ST_STORE_OF_MODELS && os_folder_has(store->fd, ST_RUN_LIST_NAME)) {
+            st_diag_set_file(store->diag, store->path);
+            return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                           "is a run, whose steps have numbers: use \"run add\"");
+        }
+        LMC_TRY(check_directory(store, access));
+        os_errno = !is_writing(access)
+                       ? os_lock_folder(store->fd, 1, store->options->cancel)
+                       : os_lock_file(store->fd, ST_STORE_LOCK, store->options->cancel, &store->lock_fd);
+        if (os_errno != ENOENT || access != ST_STORE_CREATE)
+            break;
+        os_close(store->fd);
+        store->fd = -1;
+    }
+    return os_errno == 0 ? LMC_OK
+                         : fail_os(store, os_errno,
+                                   store->models.is_run ? "cannot open the run" : "cannot open the store");
+}
+
+/* Writes the mark that makes a directory a store. */
+static lmc_status write_mark(const st_store_session *store)
+{
+    st_options options = *store->options;
+    os_output output;
+    char *const path = st_store_path(store, ST_STORE_MARK);
+    const os_place place = os_place_of(path);
+    options.force = 1;
+    lmc_status status =
+        path ? os_output_open(&output, &options, &place, NULL, 0, store->diag) : st_fail_nomem(store->diag);
+    if (status == LMC_OK) {
+        status = os_output_write(&output, 0, MARK_TEXT, strlen(MARK_TEXT), store->diag);
+        status = os_output_close(&output, &options, status, store->diag);
+    }
+    st_release(store->options->allocator, path);
+    return status;
+}
+
+/* Without a list or a mark, one is made if it may be. REPAIR: the list is without steps, so that bases are looked for
+ * by their content; a sound one keeps key_every. */
+static lmc_status read_list(st_store_session *store, st_store_access access)
+{
+    const int is_repair = access == ST_STORE_REPAIR;
+    const int may_make = access == ST_STORE_CREATE || access == ST_STORE_PREVIEW;
+    lmc_st_diag unused = {0};
+    lmc_st_diag *const diag = is_repair ? &unused : store->diag;
+    const lmc_status status = store->models.is_run
+                                  ? st_run_json_read(&store->models, &store->key_every, store->path, diag)
+                                  : st_store_read_mark(store->options->allocator, store->path, diag);
+    if (is_repair && status == LMC_ERR_NOMEM)
+        return st_fail_nomem(store->diag);
+    if (!is_repair && !(status == LMC_ERR_ARG && may_make))
+        return status;
+    if (status != LMC_OK)
+        store->key_every = LMC_RUN_KEY_EVERY_DEFAULT;
+    st_models_free(&store->models);
+    store->is_new = !is_repair;
+    if (!is_writing(access))
+        return LMC_OK;
+    return store->models.is_run ? st_store_save(store) : write_mark(store);
+}
+
+lmc_status st_store_begin(st_store_session *store, const char *path, st_store_kind kind,
+                          st_store_access access, const st_options *options, lmc_st_diag *diag)
+{
+    contents contents = {.found = {.memory = options->allocator}};
+    int has_changed = 0;
+    *store =
+        (st_store_session){.path = path,
+                           .options = options,
+                           .diag = diag,
+                           .fd = -1,
+                           .lock_fd = -1,
+                           .models = {.memory = options->allocator, .is_run = kind == ST_STORE_OF_STEPS}};
+    LMC_TRY(open_locked(store, kind, access));
+    store->true_path = os_true_path(options->allocator, path);
+    if (!store->true_path)
+        return fail_os(store, errno, "cannot find the directory");
+    lmc_status status = LMC_OK;
+    if (is_writing(access)) { /* what comes back is listed afterwards */
+        status = read_contents(store, 1, &contents);
+        st_models_free(&contents.found);
+    }
+    if (status == LMC_OK)
+        status = read_contents(store, 0, &contents);
+    if (status == LMC_OK)
+        status = read_list(store, access);
+    if (status == LMC_OK)
+        status = match_folders(store, &contents, &has_changed);
+    st_models_free(&contents.found);
+    if (status == LMC_OK && is_writing(access) && (has_changed || access == ST_STORE_REPAIR))
+        status = st_store_save(store);
+    return status;
+}
+
+void st_store_end(st_store_session *store, lmc_status status)
+{
+    if (status != LMC_OK && store->is_new && store->models.count == 0 && store->lock_fd >= 0) {
+        (void)os_folder_remove_file(store->fd, mark_of(store));
+        (void)os_folder_remove_file(store->fd, ST_STORE_LOCK);
+        if (!store->models.is_run)
+            (void)os_folder_remove_file(store->fd, ST_STORE_INDEX);
+        if (store->is_own_folder)
+            (void)os_folder_remove_empty(store->path);
+    }
+    if (store->lock_fd >= 0)
+        os_close(store->lock_fd);
+    if (store->fd >= 0)
+        os_close(store->fd);
+    st_models_free(&store->models);
+    if (store->options)
+        st_release(store->options->allocator, store->true_path);
+    *store = (st_store_session){.fd = -1, .lock_fd = -1};
+}
