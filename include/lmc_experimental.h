@@ -45,6 +45,9 @@ typedef struct lmc_cut {
 /* Describes the cut, without the offsets of rows and columns. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut);
 
+/* About how many bytes the frame will have, by the sample that the plan was made from. */
+LMC_API uint64_t lmc_plan_estimate(const lmc_plan *plan);
+
 /* What the elements of a tensor were found to be: wide elements with narrow contents (docs/format.md, section 4.2). */
 typedef enum lmc_form {
     LMC_FORM_PLAIN = 0, /* nothing special */

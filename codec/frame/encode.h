@@ -15,6 +15,7 @@ struct lmc_plan {
     lmc_decision decision;    /* of the narrow elements if there are any */
     lmc_narrow_choice choice; /* how elements are made from them */
     lmc_delta delta;          /* of a delta frame */
+    double blocks_nbits;      /* about how many bits all blocks take */
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
     lmc_rans rans;
     lmc_offset_costs costs;

@@ -119,6 +119,7 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_
         LMC_TRY(plan_alone(ctx, content, plan));
         is_delta = content->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits);
     }
+    plan->blocks_nbits = (is_delta ? delta.nbits : plan->decision.nbits) * (double)content->value_count;
     if (!is_delta) {
         if (params->block_log2 == 0 && plan->decision.block_log2 != 0)
             plan->info.block_log2 = plan->decision.block_log2;
@@ -140,6 +141,7 @@ static lmc_status fill_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_co
                             lmc_plan *plan)
 {
     lmc_params_start_info(params, content->nbytes, LMC_FRAME_CODED, &plan->info);
+    plan->blocks_nbits = 0;
     if (content->nbytes <= LMC_FMT_SHORT_CONTENT_MAX) {
         plan->info.mode = LMC_FRAME_SHORT;
         lmc_info_complete(&plan->info, 0);
@@ -247,6 +249,16 @@ lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut)
                           .offset = coding->split.offset};
     lmc_struct_copy(cut, &found, lmc_struct_size(cut));
     return LMC_OK;
+}
+
+uint64_t lmc_plan_estimate(const lmc_plan *plan)
+{
+    const lmc_info *const info = &plan->info;
+    const double blocks_nbytes = plan->blocks_nbits / 8;
+    const int is_coded = info->mode == LMC_FRAME_CODED || info->mode == LMC_FRAME_DELTA;
+    const int is_smaller = is_coded && blocks_nbytes < (double)info->content_nbytes;
+    return info->head_nbytes + info->tail_nbytes +
+           (is_smaller ? (uint64_t)blocks_nbytes : info->content_nbytes);
 }
 
 size_t lmc_plan_block_bound(const lmc_plan *plan)

@@ -126,22 +126,26 @@ static lmc_status stage_step(addition *addition)
 static lmc_status store_model(addition *addition)
 {
     st_store_session *const store = addition->store;
+    const lmc_allocator *const memory = store->options->allocator;
     st_options options = addition->options;
     st_chooser *chooser = NULL;
-    const uint64_t depth = addition->request->depth;
-    lmc_status status =
-        st_chooser_begin(&chooser, store, addition->model.name, addition->path, depth, NULL, &options);
+    st_model model = {0};
+    const st_choice_limits limits = {.depth = addition->request->depth};
+    char *const name = st_duplicate(memory, addition->model.name); /* which is made anew */
+    lmc_status status = name ? st_chooser_begin(&chooser, store, name, addition->path, &limits, &options)
+                             : st_fail_nomem(store->diag);
     if (status == LMC_OK)
         status = stage_on(addition, NULL, &options, NULL);
     if (st_chooser_has_chosen(chooser) && may_be_base_fault(status))
         status = stage_alone(addition);
-    st_model model = {0};
-    if (status == LMC_OK && !st_model_copy(&model, &addition->model, options.allocator))
+    if (status == LMC_OK && !st_model_copy(&model, &addition->model, memory))
         status = st_fail_nomem(store->diag);
     if (status == LMC_OK)
         status = st_store_put(store, &model);
-    st_model_free(&model, options.allocator);
-    return st_chooser_end(chooser, status);
+    st_model_free(&model, memory);
+    status = st_chooser_end(chooser, status);
+    st_release(memory, name);
+    return status;
 }
 
 /* ---- a model that is there ---- */

@@ -9,13 +9,19 @@
 
 typedef struct st_chooser st_chooser;
 
+/* What may be chosen. */
+typedef struct st_choice_limits {
+    uint64_t depth;            /* how many models it may need, one below the other */
+    const unsigned char *goes; /* per model of the store, 1: it cannot be a base; NULL: all can */
+    const unsigned char
+        *allowed; /* per model, 1: it can be a base, and no other, whatever the rest says; may be NULL */
+} st_choice_limits;
+
 /* Makes the conversion of `path`, which becomes the model `name`, choose its bases: sets callbacks of *options, which
- * are the conversion's. The arguments must outlive the chooser.
- *  depth: how many models it may need, one below the other.
- *  goes: for each model of the store, 1 if it cannot be a base; NULL: all can.
- * A model that needs `name` is no base for it. Errors: NOMEM, IO. */
+ * are the conversion's. The arguments but `limits` must outlive the chooser. A model that needs `name` is no base for
+ * it unless it is allowed. Errors: NOMEM, IO. st_chooser_end() or st_chooser_abandon() follows in every case. */
 lmc_status st_chooser_begin(st_chooser **chooser, st_store_session *store, const char *name, const char *path,
-                            uint64_t depth, const unsigned char *goes, st_options *options);
+                            const st_choice_limits *limits, st_options *options);
 
 /* 1 if a file was given a base so far. */
 int st_chooser_has_chosen(const st_chooser *chooser);
@@ -23,5 +29,8 @@ int st_chooser_has_chosen(const st_chooser *chooser);
 /* Notes the model in the index if status, that of its storing, is LMC_OK, and frees the chooser; NULL is allowed.
  * Returns status: an index that cannot be written is one that is made again later. */
 lmc_status st_chooser_end(st_chooser *chooser, lmc_status status);
+
+/* Frees the chooser; NULL is allowed. */
+void st_chooser_abandon(st_chooser *chooser);
 
 #endif

@@ -4,7 +4,6 @@
  */
 #include "safetensors/store/drop.h"
 
-#include "safetensors/common/parts.h"
 #include "safetensors/os/folder.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/store/choose.h"
@@ -12,9 +11,6 @@
 #include "safetensors/store/place.h"
 
 #include <string.h>
-
-/* A model that is stored again is read and written this often. */
-#define PASSES 3
 
 lmc_status st_rebase_plan_init(st_rebase_plan *plan, const st_store_session *store)
 {
@@ -151,66 +147,80 @@ lmc_status st_rebase_plan_make(st_rebase_plan *plan, st_store_session *store)
 /* What is stored again. */
 typedef struct rebase {
     st_store_session *store;
-    const st_rebase_plan *plan;
-    const st_store_request *request;
+    const st_rebase *how;
     const st_options *options;
-    st_parts parts;
-    st_model old;     /* a copy */
-    const char *base; /* the name of a step; NULL: none, or the values choose */
+    st_parts *parts;
+    st_model old; /* a copy */
 } rebase;
 
-/* The old folder goes for what was written last: that is read back and compared before. */
-static lmc_status store_again(rebase *rebase, const char *plain)
+/* Writes the model in other archives to the staged folder. */
+static lmc_status stage_again(const rebase *rebase, const char *plain, const st_options *options,
+                              st_model *model)
+{
+    const st_store_session *const store = rebase->store;
+    char *const staged = st_store_path(store, ST_STORE_STAGED);
+    char *const base_dir = rebase->how->base ? st_store_model_path(store, rebase->how->base) : NULL;
+    lmc_status status = staged && (base_dir || !rebase->how->base) ? LMC_OK : st_fail_nomem(store->diag);
+    st_parts_begin(rebase->parts, rebase->old.original_nbytes);
+    if (status == LMC_OK)
+        status = st_store_stage(store, plain, rebase->old.name, rebase->how->base, options, model, NULL);
+    st_parts_end(rebase->parts);
+    st_options own = *rebase->options;
+    own.base_dirs = (const char *const *)&base_dir;
+    own.base_dir_count = base_dir ? 1 : 0;
+    if (status == LMC_OK && !rebase->how->new_nbytes) { /* the old folder goes for this one */
+        st_parts_begin(rebase->parts, rebase->old.original_nbytes);
+        status = st_store_compare_model(store, model, staged, plain, &own);
+        st_parts_end(rebase->parts);
+    }
+    st_release(store->options->allocator, base_dir);
+    st_release(store->options->allocator, staged);
+    return status;
+}
+
+static lmc_status store_again(const rebase *rebase, const char *plain)
 {
     st_store_session *const store = rebase->store;
-    const st_model *const old = &rebase->old;
-    st_parts *const parts = &rebase->parts;
+    const st_rebase *const how = rebase->how;
     lmc_st_result result = {0};
     st_model model = {0};
     st_options own = *rebase->options;
     st_chooser *chooser = NULL;
-    st_parts_begin(parts, old->original_nbytes);
-    LMC_TRY(st_store_restore_model(store, old, plain, rebase->options, &result));
-    st_parts_end(parts);
-    st_parts_begin(parts, old->original_nbytes);
-    lmc_status status = LMC_OK;
-    if (!store->models.is_run)
-        status = st_chooser_begin(&chooser, store, old->name, plain, old->depth, rebase->plan->goes, &own);
+    st_parts_begin(rebase->parts, rebase->old.original_nbytes);
+    LMC_TRY(st_store_restore_model(store, &rebase->old, plain, rebase->options, &result));
+    st_parts_end(rebase->parts);
+    const st_choice_limits limits = {.depth = rebase->old.depth, .goes = how->goes, .allowed = how->allowed};
+    lmc_status status = store->models.is_run
+                            ? LMC_OK
+                            : st_chooser_begin(&chooser, store, rebase->old.name, plain, &limits, &own);
     if (status == LMC_OK)
-        status = st_store_stage(store, plain, old->name, rebase->base, &own, &model, NULL);
-    if (status == LMC_OK)
-        st_parts_end(parts);
-    if (status == LMC_OK)
-        st_parts_begin(parts, old->original_nbytes);
-    char *const staged = st_store_path(store, ST_STORE_STAGED);
-    char *const base_dir = rebase->base ? st_store_model_path(store, rebase->base) : NULL;
-    if (status == LMC_OK && !(staged && (base_dir || !rebase->base)))
-        status = st_fail_nomem(store->diag);
-    own = *rebase->options;
-    own.base_dirs = (const char *const *)&base_dir;
-    own.base_dir_count = base_dir ? 1 : 0;
-    if (status == LMC_OK)
-        status = st_store_compare_model(store, &model, staged, plain, &own);
-    st_release(store->options->allocator, base_dir);
-    st_release(store->options->allocator, staged);
-    if (status == LMC_OK)
-        status = st_store_put(store, &model);
-    if (status == LMC_OK)
-        st_parts_end(parts);
+        status = stage_again(rebase, plain, &own, &model);
+    if (status == LMC_OK && how->new_nbytes) {
+        *how->new_nbytes = model.stored_nbytes;
+        status = st_store_clear(store, ST_STORE_STAGED);
+        st_chooser_abandon(chooser);
+    } else {
+        if (status == LMC_OK)
+            status = st_store_put(store, &model);
+        status = st_chooser_end(chooser, status);
+    }
     st_model_free(&model, store->models.memory);
-    return st_chooser_end(chooser, status);
+    return status;
 }
 
-static lmc_status rebase_model(rebase *rebase)
+lmc_status st_rebase_model(st_store_session *store, const char *name, const st_rebase *how,
+                           const st_store_request *request, st_parts *parts, const st_options *options)
 {
-    st_store_session *const store = rebase->store;
     const lmc_allocator *const memory = store->options->allocator;
-    char *const folder = st_store_model_path(store, rebase->old.name);
-    char *const room = st_store_path(store, ST_STORE_PLAIN);
+    rebase rebase = {.store = store, .how = how, .options = options, .parts = parts};
     char *archive = NULL;
     char *plain = NULL;
+    if (!st_model_copy(&rebase.old, st_models_find(&store->models, name), memory))
+        return st_fail_nomem(store->diag);
+    char *const folder = st_store_model_path(store, rebase.old.name);
+    char *const room = st_store_path(store, ST_STORE_PLAIN);
     lmc_status status = folder && room ? LMC_OK : st_fail_nomem(store->diag);
-    if (status == LMC_OK && !rebase->old.is_directory)
+    if (status == LMC_OK && !rebase.old.is_directory)
         status = st_model_find_archive(memory, folder, &archive, store->diag);
     if (status == LMC_OK) {
         plain = archive ? lmc_path_join(memory, room, lmc_last_component(archive), "")
@@ -225,34 +235,35 @@ static lmc_status rebase_model(rebase *rebase)
                 st_fail(store->diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "cannot create a folder in the store");
     }
     if (status == LMC_OK)
-        status = store_again(rebase, plain);
+        status = store_again(&rebase, plain);
     st_release(memory, plain);
     st_release(memory, archive);
     st_release(memory, room);
     st_release(memory, folder);
-    if (status == LMC_OK) {
-        status = st_store_clear(store, ST_STORE_PLAIN);
-    } else {
-        lmc_st_diag first = *store->diag;
-        (void)!st_store_clear(store, ST_STORE_PLAIN);
+    const lmc_st_diag first = *store->diag;
+    const lmc_status cleared = st_store_clear(store, ST_STORE_PLAIN);
+    if (status != LMC_OK) {
         (void)!st_store_clear(store, ST_STORE_STAGED);
         *store->diag = first;
     }
-    if (status == LMC_OK)
-        st_store_tell(rebase->request, LMC_STORE_REBASED, st_models_find(&store->models, rebase->old.name));
+    status = status == LMC_OK ? cleared : status;
+    if (status == LMC_OK && !how->new_nbytes)
+        st_store_tell(request, LMC_STORE_REBASED, st_models_find(&store->models, rebase.old.name));
+    st_model_free(&rebase.old, memory);
     return status;
 }
 
 /* Tells what would become of a step. */
-static lmc_status tell_dry(const rebase *rebase)
+static lmc_status tell_dry(const st_store_session *store, const char *name, const char *base,
+                           const st_store_request *request)
 {
-    const lmc_allocator *const memory = rebase->store->models.memory;
-    st_model model = rebase->old; /* as it will be */
+    const lmc_allocator *const memory = store->models.memory;
+    st_model model = *st_models_find(&store->models, name); /* as it will be */
     model.bases = NULL;
     model.base_count = 0;
-    if (rebase->base && !st_model_add_base(&model, rebase->base, 0, memory))
-        return st_fail_nomem(rebase->store->diag);
-    st_store_tell(rebase->request, LMC_STORE_REBASED, &model);
+    if (base && !st_model_add_base(&model, base, 0, memory))
+        return st_fail_nomem(store->diag);
+    st_store_tell(request, LMC_STORE_REBASED, &model);
     model.name = NULL;
     st_model_free(&model, memory);
     return LMC_OK;
@@ -261,29 +272,28 @@ static lmc_status tell_dry(const rebase *rebase)
 lmc_status st_rebase_do(const st_rebase_plan *plan, st_store_session *store, const st_store_request *request,
                         const st_options *options)
 {
-    rebase rebase = {.store = store, .plan = plan, .request = request, .parts = {.options = options}};
-    st_options inner = st_parts_options(&rebase.parts);
+    st_parts parts = {.options = options};
+    st_options inner = st_parts_options(&parts);
     const st_models *const models = &store->models;
     lmc_status status = LMC_OK;
     inner.file_done = NULL;
     inner.warning = NULL;
-    rebase.options = &inner;
     for (size_t i = 0; i < plan->count; i++)
-        rebase.parts.total_nbytes += plan->is_rebased[i] ? PASSES * models->list[i].original_nbytes : 0;
+        parts.total_nbytes += plan->is_rebased[i] ? ST_REBASE_PASSES * models->list[i].original_nbytes : 0;
     for (size_t i = 0; i < plan->count && status == LMC_OK; i++) {
         if (!plan->is_rebased[i])
             continue;
-        if (!st_model_copy(&rebase.old, &models->list[i], models->memory))
-            return st_fail_nomem(store->diag);
         const int has_base = models->is_run && plan->base[i] != SIZE_MAX;
+        char *const name = st_duplicate(models->memory, models->list[i].name);
         char *const base = has_base ? st_duplicate(models->memory, models->list[plan->base[i]].name) : NULL;
-        rebase.base = base;
-        if (has_base && !base)
+        const st_rebase how = {.base = base, .goes = plan->goes};
+        if (!name || (has_base && !base))
             status = st_fail_nomem(store->diag);
         else
-            status = request->dry_run ? tell_dry(&rebase) : rebase_model(&rebase);
+            status = request->dry_run ? tell_dry(store, name, base, request)
+                                      : st_rebase_model(store, name, &how, request, &parts, &inner);
         st_release(models->memory, base);
-        st_model_free(&rebase.old, models->memory);
+        st_release(models->memory, name);
     }
     return status;
 }

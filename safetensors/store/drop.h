@@ -4,7 +4,26 @@
 #ifndef LMC_SAFETENSORS_STORE_DROP_H
 #define LMC_SAFETENSORS_STORE_DROP_H
 
+#include "safetensors/common/parts.h"
 #include "safetensors/store/request.h"
+
+/* A model that is stored again is read and written this often: restored, converted, compared. */
+#define ST_REBASE_PASSES 3
+
+/* How a model is stored again. */
+typedef struct st_rebase {
+    const char *base;          /* of a run: the step that it is based on; NULL: a key frame */
+    const unsigned char *goes; /* of a store, per model: it can be no base; NULL: all can */
+    const unsigned char
+        *allowed;         /* of a store, per model: it can be one, whatever it needs itself; NULL: as above */
+    uint64_t *new_nbytes; /* not NULL: only what it would take is found out, and nothing changes */
+} st_rebase;
+
+/* Restores a model, converts it, compares the two, and replaces its folder. parts: of a call whose total counts the
+ * model ST_REBASE_PASSES times. options: with the callbacks that are wanted. Errors: as lmc_st_restore(),
+ * lmc_st_convert(), lmc_st_compare(). */
+lmc_status st_rebase_model(st_store_session *store, const char *name, const st_rebase *how,
+                           const st_store_request *request, st_parts *parts, const st_options *options);
 
 /* For each model of the session's list. All zero: nothing to free. */
 typedef struct st_rebase_plan {

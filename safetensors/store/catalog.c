@@ -1,0 +1,395 @@
+/*
+ * catalog.c - store/catalog.h.
+ */
+#include "safetensors/store/catalog.h"
+
+#include "safetensors/base/content.h"
+#include "safetensors/os/folder.h"
+#include "safetensors/store/names.h"
+#include "safetensors/tree/copied.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the archives that there are ---- */
+
+typedef struct listing {
+    st_catalog *catalog;
+    st_buffer room;
+} listing;
+
+static lmc_status add_archive(listing *listing, size_t model, const char *folder, const os_entry *entry)
+{
+    st_catalog *const catalog = listing->catalog;
+    const st_store_session *const store = catalog->store;
+    const lmc_allocator *const memory = store->options->allocator;
+    const size_t used = catalog->count * sizeof *catalog->files;
+    char *const path = lmc_path_join(memory, folder + strlen(store->path) + 1, entry->path, "");
+    unsigned char *const place =
+        path ? st_buffer_extend(memory, &listing->room, used, sizeof *catalog->files) : NULL;
+    const st_catalog_file file = {path, model, entry->nbytes,
+                                  entry->attributes.modified_s * 1000000000 + entry->attributes.modified_ns,
+                                  0};
+    if (!place) {
+        st_release(memory, path);
+        return st_fail_nomem(store->diag);
+    }
+    memcpy(place, &file, sizeof file);
+    catalog->files = (st_catalog_file *)(void *)listing->room.bytes;
+    catalog->count++;
+    return LMC_OK;
+}
+
+/* What cannot be listed has no archives that could serve. */
+static lmc_status list_model(listing *listing, size_t index)
+{
+    const st_store_session *const store = listing->catalog->store;
+    const lmc_allocator *const memory = store->options->allocator;
+    lmc_st_diag unused = {0};
+    os_tree tree = {0};
+    unsigned char *is_archive = NULL;
+    char *const folder = st_store_model_path(store, store->models.list[index].name);
+    lmc_status status = folder ? LMC_OK : st_fail_nomem(store->diag);
+    lmc_status listed = status == LMC_OK ? os_tree_read(&tree, memory, folder, &unused) : status;
+    if (listed == LMC_OK)
+        listed = st_copied_find_archives(&tree, folder, &is_archive, &unused);
+    for (size_t i = 0; i < tree.count && listed == LMC_OK && status == LMC_OK; i++)
+        if (is_archive[i])
+            status = add_archive(listing, index, folder, &tree.entries[i]);
+    if (listed == LMC_ERR_NOMEM)
+        status = st_fail_nomem(store->diag);
+    st_release(memory, is_archive);
+    os_tree_free(&tree);
+    st_release(memory, folder);
+    return status;
+}
+
+static int compare_paths(const void *left, const void *right)
+{
+    return strcmp(((const st_catalog_file *)left)->path, ((const st_catalog_file *)right)->path);
+}
+
+static st_catalog_file *find_path(const st_catalog *catalog, const char *path)
+{
+    const st_catalog_file wanted = {.path = (char *)path};
+    return catalog->count == 0
+               ? NULL
+               : bsearch(&wanted, catalog->files, catalog->count, sizeof wanted, compare_paths);
+}
+
+static lmc_status list_archives(st_catalog *catalog)
+{
+    listing listing = {.catalog = catalog};
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < catalog->store->models.count && status == LMC_OK; i++)
+        status = list_model(&listing, i);
+    if (catalog->count > 1)
+        qsort(catalog->files, catalog->count, sizeof *catalog->files, compare_paths);
+    return status;
+}
+
+/* ---- sketches ---- */
+
+/* A tensor of a source, or of an archive whose content is decoded. */
+typedef struct sketched {
+    const st_source *source; /* NULL: of an archive */
+    size_t index;
+    const st_content *content;
+    const st_content_room *room;
+    /* what was decoded */
+    uint64_t begin, end;
+    const unsigned char *bytes;
+    lmc_st_diag *diag;
+} sketched;
+
+static lmc_status read_sketched(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    sketched *const one = user;
+    if (one->source)
+        return one->source->read(one->source, one->index, offset, dst, nbytes, one->diag);
+    const st_content *const content = one->content;
+    if (offset < one->begin || offset + nbytes > one->end) {
+        const int is_whole = content->unit_nbytes > 1 && content->nbytes <= ST_PART_NBYTES;
+        one->begin = is_whole ? 0 : offset;
+        one->end = is_whole ? content->nbytes : offset + nbytes;
+        LMC_TRY(st_content_read(content, one->room, one->begin, one->end, &one->bytes, one->diag));
+    }
+    memcpy(dst, one->bytes + (offset - one->begin), nbytes);
+    return LMC_OK;
+}
+
+static lmc_status sketch_tensor(const st_header *header, size_t index, sketched *one, st_index_tensor *tensor)
+{
+    const st_tensor *const described = &header->tensors[index];
+    const uint64_t nbytes = described->end - described->begin;
+    *tensor = (st_index_tensor){
+        .nbytes = nbytes, .row_nbytes = st_header_row_nbytes(header, described), .dtype = described->dtype};
+    tensor->has_head = described->rank >= 2 && st_sketch_head_nbytes(nbytes) > 0 && tensor->row_nbytes > 0;
+    one->index = index;
+    one->begin = one->end = 0;
+    LMC_TRY(st_sketch_make(described->dtype, nbytes, read_sketched, one, &tensor->sketch));
+    return tensor->has_head ? st_sketch_make_head(described->dtype, nbytes, read_sketched, one, &tensor->head)
+                            : LMC_OK;
+}
+
+lmc_status st_catalog_sketch(const st_source *source, const lmc_allocator *memory, st_index_tensor **tensors,
+                             lmc_st_diag *diag)
+{
+    const size_t count = source->header->tensor_count;
+    sketched one = {.source = source, .diag = diag};
+    *tensors = st_allocate_array(memory, count + 1, sizeof **tensors);
+    lmc_status status = *tensors ? LMC_OK : st_fail_nomem(diag);
+    for (size_t i = 0; i < count && status == LMC_OK; i++)
+        status = sketch_tensor(source->header, i, &one, &(*tensors)[i]);
+    return status;
+}
+
+/* The sketches of an archive. */
+static lmc_status sketch_archive(const lmc_st_file *file, const lmc_allocator *memory,
+                                 st_index_tensor *tensors, lmc_st_diag *diag)
+{
+    st_buffer buffers[3] = {{0}};
+    lmc_ctx *ctx = NULL;
+    lmc_status status = lmc_ctx_create(memory, &ctx);
+    const st_content_room room = {memory, ctx, &buffers[0], &buffers[1], &buffers[2]};
+    for (size_t i = 0; i < file->header.tensor_count && status == LMC_OK; i++) {
+        st_content content;
+        sketched one = {.content = &content, .room = &room, .diag = diag};
+        status = st_content_open(&content, file, ctx, i, memory, diag);
+        if (status == LMC_OK)
+            status = sketch_tensor(&file->header, i, &one, &tensors[i]);
+        st_content_free(&content);
+    }
+    for (size_t i = 0; i < 3; i++)
+        st_buffer_free(memory, &buffers[i]);
+    lmc_ctx_free(ctx);
+    return status;
+}
+
+/* Adds the sketches of an archive to the index. One that cannot be read has none. Errors: those of the index, NOMEM. */
+static lmc_status add_sketches(st_catalog *catalog, st_catalog_file *file, lmc_st_diag *diag)
+{
+    const st_store_session *const store = catalog->store;
+    const lmc_allocator *const memory = store->options->allocator;
+    const char *const model = store->models.list[file->model].name;
+    lmc_st_diag unused = {0};
+    lmc_st_file *opened = NULL;
+    st_index_tensor *tensors = NULL;
+    char *const path = st_store_path(store, file->path);
+    const st_open how = {.path = path, .fd = -1, .allocator = memory};
+    lmc_status status = path ? st_file_open(&how, &opened, &unused) : LMC_ERR_NOMEM;
+    const size_t count = status == LMC_OK ? opened->header.tensor_count : 0;
+    if (status == LMC_OK) {
+        tensors = st_allocate_array(memory, count + 1, sizeof *tensors);
+        status = tensors ? sketch_archive(opened, memory, tensors, &unused) : LMC_ERR_NOMEM;
+    }
+    if (status == LMC_OK && count <= ST_INDEX_TENSOR_COUNT_MAX)
+        status = st_index_add_file(&catalog->index, model, file->path, file->nbytes, file->mtime_ns, tensors,
+                                   count, &file->id, diag);
+    else if (status == LMC_ERR_NOMEM)
+        status = st_fail_nomem(diag);
+    else
+        status = LMC_OK;
+    st_release(memory, tensors);
+    lmc_st_close(opened);
+    st_release(memory, path);
+    return status;
+}
+
+/* ---- the index ---- */
+
+/* Paths of files that the store does not have any more. */
+typedef struct stale {
+    st_catalog *catalog;
+    st_buffer room; /* pointers */
+    size_t count;
+} stale;
+
+static lmc_status look_at_indexed(void *user, const st_index_file *indexed)
+{
+    stale *const stale = user;
+    const st_store_session *const store = stale->catalog->store;
+    const lmc_allocator *const memory = store->options->allocator;
+    st_catalog_file *const file = find_path(stale->catalog, indexed->path);
+    if (file && file->nbytes == indexed->nbytes && file->mtime_ns == indexed->mtime_ns &&
+        strcmp(store->models.list[file->model].name, indexed->model) == 0) {
+        file->id = indexed->id;
+        return LMC_OK;
+    }
+    char *const path = st_duplicate(memory, indexed->path);
+    unsigned char *const place =
+        path ? st_buffer_extend(memory, &stale->room, stale->count * sizeof path, sizeof path) : NULL;
+    if (!place) {
+        st_release(memory, path);
+        return LMC_ERR_NOMEM;
+    }
+    memcpy(place, &path, sizeof path);
+    stale->count++;
+    return LMC_OK;
+}
+
+/* Makes the index that of the archives. */
+static lmc_status update(st_catalog *catalog, lmc_st_diag *diag)
+{
+    const st_options *const options = catalog->store->options;
+    stale stale = {.catalog = catalog};
+    for (size_t i = 0; i < catalog->count; i++)
+        catalog->files[i].id = 0;
+    LMC_TRY(st_index_begin(&catalog->index, diag));
+    lmc_status status = st_index_list(&catalog->index, look_at_indexed, &stale, diag);
+    char **const paths = (char **)(void *)stale.room.bytes;
+    for (size_t i = 0; i < stale.count; i++) {
+        if (status == LMC_OK)
+            status = st_index_remove_file(&catalog->index, paths[i], diag);
+        st_release(options->allocator, paths[i]);
+    }
+    st_buffer_free(options->allocator, &stale.room);
+    for (size_t i = 0; i < catalog->count && status == LMC_OK; i++)
+        if (st_is_cancelled(options->cancel))
+            status = st_fail_cancelled(diag);
+        else if (catalog->files[i].id == 0)
+            status = add_sketches(catalog, &catalog->files[i], diag);
+    if (status == LMC_OK)
+        status = st_index_commit(&catalog->index, diag);
+    if (status != LMC_OK)
+        st_index_rollback(&catalog->index);
+    return status;
+}
+
+static lmc_status open_and_update(st_catalog *catalog, const char *path, lmc_st_diag *diag)
+{
+    int is_new = 0;
+    lmc_status status =
+        st_index_open(&catalog->index, path, catalog->store->options->allocator, &is_new, diag);
+    if (status == LMC_OK)
+        status = update(catalog, diag);
+    if (status != LMC_OK)
+        st_index_close(&catalog->index);
+    catalog->is_open = status == LMC_OK;
+    return status;
+}
+
+/* Opens the index. A file that does not serve is replaced; where that cannot be done, the index is in memory. */
+static lmc_status open_index(st_catalog *catalog)
+{
+    static const char *const names[] = {ST_STORE_INDEX, ST_STORE_INDEX "-journal", ST_STORE_INDEX "-wal",
+                                        ST_STORE_INDEX "-shm"};
+    const st_store_session *const store = catalog->store;
+    lmc_st_diag unused = {0};
+    char *const path = st_store_path(store, ST_STORE_INDEX);
+    if (!path)
+        return st_fail_nomem(store->diag);
+    lmc_status status = open_and_update(catalog, path, &unused);
+    if (status == LMC_ERR_CORRUPT || status == LMC_ERR_UNSUPPORTED || status == LMC_ERR_IO) {
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            (void)os_folder_remove_file(store->fd, names[i]);
+        status = open_and_update(catalog, path, &unused);
+    }
+    st_release(store->options->allocator, path);
+    if (status != LMC_OK && status != LMC_ERR_NOMEM && status != LMC_ERR_CANCELLED)
+        return open_and_update(catalog, NULL, store->diag);
+    return status == LMC_ERR_NOMEM       ? st_fail_nomem(store->diag)
+           : status == LMC_ERR_CANCELLED ? st_fail_cancelled(store->diag)
+                                         : LMC_OK;
+}
+
+/* ---- opening ---- */
+
+static int compare_ids(const void *left, const void *right)
+{
+    const uint32_t a = (*(const st_catalog_file *const *)left)->id;
+    const uint32_t b = (*(const st_catalog_file *const *)right)->id;
+    return a < b ? -1 : a > b;
+}
+
+lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store)
+{
+    *catalog = (st_catalog){.store = store};
+    LMC_TRY(list_archives(catalog));
+    LMC_TRY(open_index(catalog));
+    catalog->by_id = st_allocate_array(store->options->allocator, catalog->count + 1, sizeof *catalog->by_id);
+    if (!catalog->by_id)
+        return st_fail_nomem(store->diag);
+    for (size_t i = 0; i < catalog->count; i++)
+        if (catalog->files[i].id > 0)
+            catalog->by_id[catalog->id_count++] = &catalog->files[i];
+    if (catalog->id_count > 1)
+        qsort(catalog->by_id, catalog->id_count, sizeof *catalog->by_id, compare_ids);
+    return LMC_OK;
+}
+
+void st_catalog_close(st_catalog *catalog)
+{
+    if (!catalog->store)
+        return;
+    const lmc_allocator *const memory = catalog->store->options->allocator;
+    if (catalog->is_open)
+        st_index_close(&catalog->index);
+    for (size_t i = 0; i < catalog->count; i++)
+        st_release(memory, catalog->files[i].path);
+    st_release(memory, catalog->files);
+    st_release(memory, catalog->by_id);
+    *catalog = (st_catalog){0};
+}
+
+const st_catalog_file *st_catalog_find(const st_catalog *catalog, uint32_t id)
+{
+    size_t begin = 0;
+    size_t end = catalog->id_count;
+    while (begin < end) {
+        const size_t middle = begin + (end - begin) / 2;
+        if (catalog->by_id[middle]->id < id)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return begin < catalog->id_count && catalog->by_id[begin]->id == id ? catalog->by_id[begin] : NULL;
+}
+
+/* ---- what was stored ---- */
+
+static lmc_status note_file(st_catalog *catalog, const char *name, const char *folder, const os_entry *entry,
+                            const st_sketched_file *sketched)
+{
+    const st_store_session *const store = catalog->store;
+    const lmc_allocator *const memory = store->options->allocator;
+    const int64_t mtime_ns = entry->attributes.modified_s * 1000000000 + entry->attributes.modified_ns;
+    char *const path = lmc_path_join(memory, folder + strlen(store->path) + 1, entry->path, "");
+    const lmc_status status =
+        path ? st_index_add_file(&catalog->index, name, path, entry->nbytes, mtime_ns, sketched->tensors,
+                                 sketched->tensor_count, NULL, store->diag)
+             : st_fail_nomem(store->diag);
+    st_release(memory, path);
+    return status;
+}
+
+lmc_status st_catalog_note(st_catalog *catalog, const char *name, const st_sketched_file *files, size_t count)
+{
+    const st_store_session *const store = catalog->store;
+    const lmc_allocator *const memory = store->options->allocator;
+    const size_t suffix_nbytes = strlen(LMC_ARCHIVE_SUFFIX);
+    os_tree tree = {0};
+    char *const folder = st_store_model_path(store, name);
+    lmc_status status =
+        folder ? os_tree_read(&tree, memory, folder, store->diag) : st_fail_nomem(store->diag);
+    if (status == LMC_OK)
+        status = st_index_begin(&catalog->index, store->diag);
+    if (status == LMC_OK)
+        status = st_index_remove_model(&catalog->index, name, store->diag);
+    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
+        const char *const path = tree.entries[i].path;
+        for (size_t j = 0; j < count && status == LMC_OK; j++) {
+            const size_t nbytes = strlen(files[j].path);
+            if (strncmp(path, files[j].path, nbytes) == 0 && strcmp(path + nbytes, LMC_ARCHIVE_SUFFIX) == 0 &&
+                strlen(path) == nbytes + suffix_nbytes)
+                status = note_file(catalog, name, folder, &tree.entries[i], &files[j]);
+        }
+    }
+    if (status == LMC_OK)
+        status = st_index_commit(&catalog->index, store->diag);
+    if (status != LMC_OK)
+        st_index_rollback(&catalog->index);
+    os_tree_free(&tree);
+    st_release(memory, folder);
+    return status;
+}

@@ -1,0 +1,55 @@
+/*
+ * catalog.h - the archives of a store and their sketches: the index (store/index.h) is brought up to date by the folders
+ * of models. What is damaged in the index, or not writable, is made again, in memory if need be.
+ */
+#ifndef LMC_SAFETENSORS_STORE_CATALOG_H
+#define LMC_SAFETENSORS_STORE_CATALOG_H
+
+#include "safetensors/convert/source.h"
+#include "safetensors/store/index.h"
+#include "safetensors/store/session.h"
+
+/* An archive of a model. */
+typedef struct st_catalog_file {
+    char *path;   /* in the store */
+    size_t model; /* its number in the session's list */
+    uint64_t nbytes;
+    int64_t mtime_ns;
+    uint32_t id; /* in the index; 0: it has no sketches there, since it could not be read */
+} st_catalog_file;
+
+typedef struct st_catalog {
+    st_store_session *store;
+    st_index index;
+    int is_open;
+    st_catalog_file *files; /* by the bytes of their paths */
+    size_t count;
+    const st_catalog_file **by_id; /* files that have an id, by rising id */
+    size_t id_count;
+} st_catalog;
+
+/* Lists the archives of all models of the session, and makes the sketches that the index lacks. Free with
+ * st_catalog_close() in every case. Errors: IO, NOMEM, CANCELLED. */
+lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store);
+void st_catalog_close(st_catalog *catalog);
+
+/* The file with this id, or NULL. */
+const st_catalog_file *st_catalog_find(const st_catalog *catalog, uint32_t id);
+
+/* Makes the sketches of the tensors of a source; *tensors: one for each, to be released. Errors: NOMEM, what reading
+ * gives. */
+lmc_status st_catalog_sketch(const st_source *source, const lmc_allocator *memory, st_index_tensor **tensors,
+                             lmc_st_diag *diag);
+
+/* Sketches of a file that a model was made from. */
+typedef struct st_sketched_file {
+    char *path; /* in the model, as it was */
+    st_index_tensor *tensors;
+    size_t tensor_count;
+} st_sketched_file;
+
+/* Notes in the index what a model that was stored just now has. */
+lmc_status st_catalog_note(st_catalog *catalog, const char *name, const st_sketched_file *files,
+                           size_t count);
+
+#endif
