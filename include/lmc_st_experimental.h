@@ -28,29 +28,36 @@ typedef struct lmc_st_base {
     uint64_t header_hash;     /* XXH3-64 of that file's header, or of the places of its tensors */
     uint64_t content_hash;    /* of the content that is needed of it: what messages call its hash */
     uint64_t tensor_count;    /* tensors of this archive that were coded against it */
+    const char *
+        path; /* the name, and before it the folder below the root of the store that the archive is in. UTF-8,
+                       * NUL-terminated. Valid until lmc_st_close(). */
+    int is_equal; /* 1: the tensors that were coded against it are known to be equal to its own */
 } lmc_st_base;
 
-/* What the file records of its base; base->name is NULL if it has none. Error: LMC_ERR_ARG. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base);
+/* How many base files the archive has; they are numbered from 0. */
+LMC_API size_t lmc_st_base_count(const lmc_st_file *file);
 
-/* The tensor that tensor `index` was coded against. Returns 1 and sets *place and *base_index, an index in the base or
- * in this file. Returns 0 for a tensor that needs no other tensor, for an alias, and for an invalid index. */
+/* What the file records of base file `number`. Error: LMC_ERR_ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_base_info(const lmc_st_file *file, size_t number, lmc_st_base *base);
+
+/* The tensor that tensor `index` was coded against. Returns 1 and sets *place, *number, the base file (0 if the tensor
+ * is in this file), and *base_index, an index in that file or this one. Returns 0 for a tensor that needs no other
+ * tensor, for an alias, and for an invalid index. */
 LMC_API int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place,
-                               uint64_t *base_index);
+                               size_t *number, uint64_t *base_index);
 
-/* Makes the open file `base` the base of `file`; none is looked for then. `base` stays the caller's, who closes it
+/* Makes the open file `base` a base of `file`: the one that it is by its size and header. None is looked for then. `base` stays the caller's, who closes it
  * after `file`. It serves one file at a time. Reads may run; for a chain, one lmc_st_use_base() at a time.
  * Errors: LMC_ERR_BASE (it has another size or header, or needs `file`), LMC_ERR_LIMIT (as lmc_st_open_base()),
  * LMC_ERR_ARG (`file` needs no base, or has it already; `base` serves another file). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag);
 
-/* Finds and opens the base, unless an earlier call has done so. Use *base as any open file, but do not close it: it
- * belongs to `file` and is valid until `file` is closed. A call with *base gives the next file of the chain. Sets
- * *base NULL and returns LMC_OK if the file has no base.
- * Errors: LMC_ERR_BASE (also: the chain leads back to one of its files), LMC_ERR_LIMIT (LMC_ST_CHAIN_MAX,
+/* Finds and opens base file `number`, unless an earlier call has done so. Use *base as any open file, but do not close
+ * it: it belongs to `file` and is valid until `file` is closed. A call with *base gives the next file of a chain.
+ * Errors: LMC_ERR_ARG (there is no such base), LMC_ERR_BASE (also: the chain leads back to one of its files), LMC_ERR_LIMIT (LMC_ST_CHAIN_MAX,
  * LMC_ST_CHAIN_HEADER_NBYTES_MAX), LMC_ERR_NOMEM, LMC_ERR_IO. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base,
-                                                  lmc_st_diag *diag);
+LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, size_t number,
+                                                  const lmc_st_file **base, lmc_st_diag *diag);
 
 /* ---- stored bytes ------------------------------------------------------------------------------- */
 

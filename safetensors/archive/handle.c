@@ -207,7 +207,7 @@ lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status statu
     return status;
 }
 
-int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place,
+int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place, size_t *number,
                        uint64_t *base_index)
 {
     st_listed listed;
@@ -216,6 +216,7 @@ int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_plac
     if (!link)
         return 0;
     *place = link->place;
+    *number = link->file;
     *base_index = link->base;
     return 1;
 }

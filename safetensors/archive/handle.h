@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-typedef struct st_base_slot st_base_slot; /* base/base_file.h */
+typedef struct st_base_slots st_base_slots; /* base/base_file.h */
 
 /* The skeleton of the original file, and where it stands (archive/archive_skeleton.h). */
 typedef struct st_skeleton_place {
@@ -40,7 +40,7 @@ struct lmc_st_file {
     uint64_t *hashes;             /* archives: content hash per tensor */
     uint32_t *frame_of;           /* archives with aliases: the tensor whose frame tensor i uses; else NULL */
     st_bases bases;               /* archives: tensors that were coded against another one */
-    st_base_slot *base;           /* archives with a base file: base/base_file.h; else NULL */
+    st_base_slots *base;          /* archives with a base file: base/base_file.h; else NULL */
     const lmc_st_file *dependent; /* the open file whose base this one is; else NULL */
     int is_from_path;             /* 0: read from a descriptor, the path is a label */
     pthread_mutex_t shapes_lock;

@@ -86,12 +86,17 @@ static uint64_t whole_hash(const st_table *table, const unsigned char *hashes, c
     return st_hasher_finish(&hasher);
 }
 
+static uint32_t base_features(const st_bases *bases)
+{
+    const unsigned list = bases->is_several ? ST_TABLE_FEATURE_FILES : ST_TABLE_FEATURE_BASE;
+    return bases->link_count == 0 ? 0 : 1u << list | (uint32_t)bases->has_lengths << ST_TABLE_FEATURE_LENGTHS;
+}
+
 void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,
                     unsigned method, unsigned char *dst)
 {
     const uint32_t features =
-        (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) |
-        (table->bases.link_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_BASE) |
+        (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) | base_features(&table->bases) |
         (table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS ? 0 : 1u << ST_TABLE_FEATURE_LAYOUT);
     memset(dst, 0, ST_TABLE_HEAD_NBYTES);
     lmc_store32(dst, ST_TABLE_MAGIC);
@@ -150,11 +155,10 @@ lmc_status st_table_check_head(const unsigned char *head, uint64_t nbytes, size_
     const uint64_t stated = lmc_load64(head + AT_HEADER_NBYTES);
     const uint64_t header_nbytes = stated < LMC_ST_HEADER_NBYTES_MAX ? stated : LMC_ST_HEADER_NBYTES_MAX;
     /* No writer stores a header in more bytes than it has, but for zstd's frame around one that cannot be packed. Then
-     * come hash, alias, link and gap of each tensor, and a base with its name. */
+     * come hash, alias, link and gap of each tensor, and base files with their paths. */
     const uint64_t most = header_nbytes + header_nbytes / 64 + 4096 +
-                          st_table_nbytes(tensor_count, tensor_count, st_bases_nbytes(tensor_count, 0),
-                                          st_layout_nbytes_max(tensor_count), 0) +
-                          LMC_ST_BASE_NAME_NBYTES_MAX + 1;
+                          st_table_nbytes(tensor_count, tensor_count, st_bases_nbytes_max(tensor_count),
+                                          st_layout_nbytes_max(tensor_count), 0);
     return nbytes <= most ? LMC_OK
                           : st_fail(diag, LMC_ERR_CORRUPT, offset,
                                     "the archive table is longer than its header and tensors can make it");
@@ -175,8 +179,13 @@ static int is_filled(const unsigned char *src, const unsigned char *lists, uint6
         lists += aliases_nbytes((size_t)alias_count);
         left -= aliases_nbytes((size_t)alias_count);
     }
-    if (has_feature(src, ST_TABLE_FEATURE_BASE)) {
-        const uint64_t nbytes = st_bases_stated_nbytes(lists, left);
+    const int is_several = has_feature(src, ST_TABLE_FEATURE_FILES);
+    const int has_list = has_feature(src, ST_TABLE_FEATURE_BASE) || is_several;
+    if ((has_feature(src, ST_TABLE_FEATURE_BASE) && is_several) ||
+        (has_feature(src, ST_TABLE_FEATURE_LENGTHS) && !has_list))
+        return 0;
+    if (has_list) {
+        const uint64_t nbytes = st_bases_stated_nbytes(lists, left, is_several);
         if (nbytes == 0)
             return 0;
         lists += nbytes;
@@ -288,9 +297,12 @@ lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const uns
         LMC_TRY(read_aliases(table, src + at, offset + at, diag));
         at += aliases_nbytes(table->alias_count);
     }
-    if (has_feature(src, ST_TABLE_FEATURE_BASE)) {
-        LMC_TRY(st_bases_read(&table->bases, memory, src + at, table->tensor_count, offset + at, diag));
-        at += (size_t)st_bases_stated_nbytes(src + at, src_nbytes - at);
+    const int is_several = has_feature(src, ST_TABLE_FEATURE_FILES);
+    if (has_feature(src, ST_TABLE_FEATURE_BASE) || is_several) {
+        LMC_TRY(st_bases_read(&table->bases, memory, src + at, is_several, table->tensor_count, offset + at,
+                              diag));
+        table->bases.has_lengths = has_feature(src, ST_TABLE_FEATURE_LENGTHS);
+        at += (size_t)st_bases_stated_nbytes(src + at, src_nbytes - at, is_several);
     }
     if (has_feature(src, ST_TABLE_FEATURE_LAYOUT))
         LMC_TRY(st_layout_read(&table->layout, memory, src + at, table->tensor_count, offset + at, diag));

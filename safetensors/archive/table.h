@@ -17,12 +17,15 @@
 #define ST_TABLE_METHOD_ZSTD 1
 
 /* Required features, as bits. A reader refuses those it does not know. */
-#define ST_TABLE_FEATURE_BASE 0   /* tensors that were coded against another one; archive/links.h */
-#define ST_TABLE_FEATURE_ALIAS 1  /* tensors that use another one's frame; a list of them follows */
-#define ST_TABLE_FEATURE_SETS 2   /* reserved: code tables that frames share */
-#define ST_TABLE_FEATURE_LAYOUT 3 /* the original is no safetensors file; archive/layout.h */
-#define ST_TABLE_FEATURES_KNOWN \
-    (1u << ST_TABLE_FEATURE_BASE | 1u << ST_TABLE_FEATURE_ALIAS | 1u << ST_TABLE_FEATURE_LAYOUT)
+#define ST_TABLE_FEATURE_BASE 0    /* tensors that were coded against another one; archive/links.h */
+#define ST_TABLE_FEATURE_ALIAS 1   /* tensors that use another one's frame; a list of them follows */
+#define ST_TABLE_FEATURE_SETS 2    /* reserved: code tables that frames share */
+#define ST_TABLE_FEATURE_LAYOUT 3  /* the original is no safetensors file; archive/layout.h */
+#define ST_TABLE_FEATURE_FILES 4   /* instead of BASE: a list of bases in several files */
+#define ST_TABLE_FEATURE_LENGTHS 5 /* bases may be longer or shorter than what is coded against them */
+#define ST_TABLE_FEATURES_KNOWN                                                                   \
+    (1u << ST_TABLE_FEATURE_BASE | 1u << ST_TABLE_FEATURE_ALIAS | 1u << ST_TABLE_FEATURE_LAYOUT | \
+     1u << ST_TABLE_FEATURE_FILES | 1u << ST_TABLE_FEATURE_LENGTHS)
 
 #define ST_TABLE_HEAD_NBYTES 40
 #define ST_TABLE_TAIL_NBYTES 24 /* the three hashes at the end */

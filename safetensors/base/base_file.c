@@ -1,5 +1,5 @@
 /*
- * base_file.c - the slot for a file's base, and the chain of files.
+ * base_file.c - the slots for the bases of a file, and the chains of files.
  */
 #include "safetensors/base/base_file.h"
 
@@ -15,26 +15,33 @@ lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_s
 {
     LMC_TRY(st_handle_open(how, file, diag));
     lmc_st_file *const opened = *file;
-    if (st_bases_file_count(&opened->bases) == 0)
+    const size_t count = opened->bases.file_count;
+    if (count == 0)
         return LMC_OK;
-    opened->base = st_allocate_zeroed(&opened->memory, 1, sizeof *opened->base);
+    opened->base =
+        st_allocate_zeroed(&opened->memory, 1, sizeof *opened->base + count * sizeof opened->base->slots[0]);
     if (!opened->base) {
         lmc_st_close(opened);
         *file = NULL;
         return st_fail_nomem(diag);
     }
     opened->base->search = search;
-    pthread_mutex_init(&opened->base->lock, NULL);
+    opened->base->count = count;
+    for (size_t i = 0; i < count; i++)
+        pthread_mutex_init(&opened->base->slots[i].lock, NULL);
     return LMC_OK;
 }
 
-void st_file_forget_base(const lmc_st_file *file)
+void st_file_forget_base(const lmc_st_file *file, size_t number)
 {
-    st_base_slot *const slot = file->base;
+    st_base_slot *const slot = &file->base->slots[number];
     if (slot->is_callers)
         slot->file->dependent = NULL; /* it may serve another file */
     else
         lmc_st_close(slot->file);
+    if (slot->open_count)
+        __atomic_sub_fetch(slot->open_count, 1, __ATOMIC_RELAXED);
+    slot->open_count = NULL;
     slot->file = NULL;
     slot->is_callers = 0;
     slot->has_failed = 0;
@@ -42,43 +49,51 @@ void st_file_forget_base(const lmc_st_file *file)
 
 static void forget_places(const lmc_st_file *file)
 {
-    st_base_slot *const slot = file->base;
-    for (size_t i = 0; i < slot->dir_count; i++)
-        st_release(&file->memory, slot->dirs[i]);
-    st_release(&file->memory, slot->dirs);
-    st_release(&file->memory, slot->path);
-    slot->path = NULL;
-    slot->dirs = NULL;
-    slot->dir_count = 0;
+    st_base_slots *const slots = file->base;
+    for (size_t i = 0; i < slots->dir_count; i++)
+        st_release(&file->memory, slots->dirs[i]);
+    st_release(&file->memory, slots->dirs);
+    st_release(&file->memory, slots->path);
+    slots->path = NULL;
+    slots->dirs = NULL;
+    slots->dir_count = 0;
 }
 
 void lmc_st_close(lmc_st_file *file)
 {
     if (!file)
         return;
+    for (size_t i = 0; i < st_file_base_count(file); i++) {
+        st_file_forget_base(file, i);
+        pthread_mutex_destroy(&file->base->slots[i].lock);
+    }
     if (file->base) {
-        st_file_forget_base(file);
         forget_places(file);
-        pthread_mutex_destroy(&file->base->lock);
         st_release(&file->memory, file->base);
     }
     st_handle_close(file);
 }
 
-/* ---- the base ---- */
+/* ---- the bases ---- */
 
-lmc_status lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base)
+size_t lmc_st_base_count(const lmc_st_file *file)
+{
+    return st_file_base_count(file);
+}
+
+lmc_status lmc_st_base_info(const lmc_st_file *file, size_t number, lmc_st_base *base)
 {
     lmc_st_base found = LMC_INIT(lmc_st_base);
-    if (!lmc_struct_is_known(base, sizeof *base))
+    if (!lmc_struct_is_known(base, sizeof *base) || number >= st_file_base_count(file))
         return LMC_ERR_ARG;
-    if (file->base) {
-        found.name = file->bases.name;
-        found.original_nbytes = file->bases.original_nbytes;
-        found.header_hash = file->bases.header_hash;
-        found.content_hash = file->bases.content_hash;
-        found.tensor_count = st_bases_file_count(&file->bases);
-    }
+    const st_base_entry *const entry = &file->bases.files[number];
+    found.name = st_base_entry_name(entry);
+    found.original_nbytes = entry->original_nbytes;
+    found.header_hash = entry->header_hash;
+    found.content_hash = entry->content_hash;
+    found.tensor_count = st_bases_count_links(&file->bases, number);
+    found.path = entry->path;
+    found.is_equal = entry->is_equal;
     lmc_struct_copy(base, &found, lmc_struct_size(base));
     return LMC_OK;
 }
@@ -88,15 +103,16 @@ lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *con
 {
     if (!file->base)
         return LMC_OK; /* nothing will be looked for */
-    file->base->has_failed = 0;
     forget_places(file);
-    st_base_slot *const slot = file->base;
-    slot->path = base ? st_duplicate(&file->memory, base) : NULL;
-    slot->dirs = st_allocate_zeroed(&file->memory, base_dir_count + 1, sizeof *slot->dirs);
-    int has_memory = slot->dirs && (slot->path || !base);
-    for (; slot->dir_count < base_dir_count && has_memory; slot->dir_count++) {
-        slot->dirs[slot->dir_count] = st_duplicate(&file->memory, base_dirs[slot->dir_count]);
-        has_memory = slot->dirs[slot->dir_count] != NULL;
+    st_base_slots *const slots = file->base;
+    for (size_t i = 0; i < slots->count; i++)
+        slots->slots[i].has_failed = 0;
+    slots->path = base ? st_duplicate(&file->memory, base) : NULL;
+    slots->dirs = st_allocate_zeroed(&file->memory, base_dir_count + 1, sizeof *slots->dirs);
+    int has_memory = slots->dirs && (slots->path || !base);
+    for (; slots->dir_count < base_dir_count && has_memory; slots->dir_count++) {
+        slots->dirs[slots->dir_count] = st_duplicate(&file->memory, base_dirs[slots->dir_count]);
+        has_memory = slots->dirs[slots->dir_count] != NULL;
     }
     if (has_memory)
         return LMC_OK;
@@ -104,16 +120,33 @@ lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *con
     return st_fail_nomem(diag);
 }
 
+/* The longest chain of open files that begins with `file`: how many, and the bytes of their headers. */
+static void measure_open(const lmc_st_file *file, size_t *file_count, uint64_t *headers_nbytes)
+{
+    *file_count = 0;
+    *headers_nbytes = 0;
+    for (size_t i = 0; i < st_file_base_count(file); i++) {
+        size_t count = 0;
+        uint64_t nbytes = 0;
+        if (file->base->slots[i].file)
+            measure_open(file->base->slots[i].file, &count, &nbytes);
+        *file_count = count > *file_count ? count : *file_count;
+        *headers_nbytes = nbytes > *headers_nbytes ? nbytes : *headers_nbytes;
+    }
+    *file_count += 1;
+    *headers_nbytes += file->header.is_shared ? 0 : file->header.text_nbytes;
+}
+
 /* Whether `base` may follow `file` in a chain. Only bases that are open already are counted. */
 static lmc_status check_chain(const lmc_st_file *file, const lmc_st_file *base, lmc_st_diag *diag)
 {
     size_t file_count = 0;
-    uint64_t headers_nbytes = st_file_headers_nbytes(file);
+    uint64_t headers_nbytes = 0;
+    measure_open(base, &file_count, &headers_nbytes);
+    headers_nbytes += st_file_headers_nbytes(file);
     for (const lmc_st_file *at = file; at; at = at->dependent, file_count++)
         if (at == base)
             return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET, "the base needs this file itself");
-    for (const lmc_st_file *at = base; at; at = !at->base ? NULL : at->base->file, file_count++)
-        headers_nbytes += at->header.is_shared ? 0 : at->header.text_nbytes;
     if (file_count > LMC_ST_CHAIN_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a chain of bases has more than %d files",
                        LMC_ST_CHAIN_MAX);
@@ -124,22 +157,36 @@ static lmc_status check_chain(const lmc_st_file *file, const lmc_st_file *base, 
     return LMC_OK;
 }
 
+/* 1 if the open file is the one that the list describes, as far as size and header tell. */
+static int is_entry(const st_base_entry *entry, const lmc_st_file *base)
+{
+    return base->original_nbytes == entry->original_nbytes && st_file_identity(base) == entry->header_hash;
+}
+
 static lmc_status use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag)
 {
-    st_base_slot *const slot = file->base;
-    lmc_status status = LMC_OK;
-    if (!slot)
+    size_t number = 0;
+    if (!file->base)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "it needs no base");
+    if (base->dependent)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the base serves another file");
+    /* of several that it may be, the first that is not open */
+    int is_any = 0;
+    for (size_t i = file->base->count; i > 0; i--) {
+        if (!is_entry(&file->bases.files[i - 1], base))
+            continue;
+        number = !is_any || !file->base->slots[i - 1].file ? i - 1 : number;
+        is_any = 1;
+    }
+    if (!is_any && file->base->count == 1 && file->base->slots[0].file)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already");
+    if (!is_any)
+        return st_file_fail_base(file, 0, base, diag);
+    st_base_slot *const slot = &file->base->slots[number];
     pthread_mutex_lock(&slot->lock);
-    if (slot->file)
-        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already");
-    else if (base->dependent)
-        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the base serves another file");
-    else if (base->original_nbytes != file->bases.original_nbytes ||
-             st_file_identity(base) != file->bases.header_hash)
-        status = st_file_fail_base(file, base, diag);
-    else
-        status = check_chain(file, base, diag);
+    const lmc_status status = slot->file
+                                  ? st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already")
+                                  : check_chain(file, base, diag);
     if (status == LMC_OK) {
         base->dependent = file;
         slot->file = base;
@@ -159,19 +206,39 @@ lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *di
     return st_call_end(&call, status);
 }
 
-lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag)
+/* Searches for a base file, and counts it at the root of the files that need it. */
+static lmc_status search_counted(const lmc_st_file *file, size_t number, lmc_st_diag *diag)
 {
-    st_base_slot *const slot = file->base;
+    st_base_slot *const slot = &file->base->slots[number];
+    const lmc_st_file *root = file;
+    while (root->dependent)
+        root = root->dependent;
+    size_t *const open_count = &root->base->open_count;
+    if (__atomic_add_fetch(open_count, 1, __ATOMIC_RELAXED) > ST_OPEN_BASES_MAX) {
+        __atomic_sub_fetch(open_count, 1, __ATOMIC_RELAXED);
+        st_diag_init(diag, file->path);
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "its bases are more than %d files",
+                       ST_OPEN_BASES_MAX);
+    }
+    const lmc_status status = file->base->search(file, number, &slot->file, diag);
+    if (status == LMC_OK)
+        slot->open_count = open_count;
+    else
+        __atomic_sub_fetch(open_count, 1, __ATOMIC_RELAXED);
+    return status;
+}
+
+lmc_status st_file_open_base(const lmc_st_file *file, size_t number, const lmc_st_file **base,
+                             lmc_st_diag *diag)
+{
+    st_base_slot *const slot = &file->base->slots[number];
     lmc_status status = LMC_OK;
-    *base = NULL;
-    if (!slot)
-        return LMC_OK;
     pthread_mutex_lock(&slot->lock);
     if (!slot->file && slot->has_failed) {
         *diag = slot->failure;
         status = diag->status;
     } else if (!slot->file) {
-        status = slot->search(file, &slot->file, diag);
+        status = search_counted(file, number, diag);
         if (status != LMC_OK) {
             slot->has_failed = status != LMC_ERR_NOMEM;
             slot->failure = *diag;
@@ -182,33 +249,38 @@ lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, 
     return status;
 }
 
-lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag)
+lmc_status lmc_st_open_base(const lmc_st_file *file, size_t number, const lmc_st_file **base,
+                            lmc_st_diag *diag)
 {
     st_call call;
     *base = NULL;
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
-    if (file->base) { /* what an earlier search did not find may have come since */
-        pthread_mutex_lock(&file->base->lock);
-        file->base->has_failed = 0;
-        pthread_mutex_unlock(&file->base->lock);
+    if (status == LMC_OK && number >= st_file_base_count(file))
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "it has no such base");
+    if (status == LMC_OK) { /* what an earlier search did not find may have come since */
+        st_base_slot *const slot = &file->base->slots[number];
+        pthread_mutex_lock(&slot->lock);
+        slot->has_failed = 0;
+        pthread_mutex_unlock(&slot->lock);
+        status = st_file_open_base(file, number, base, call.diag);
     }
-    if (status == LMC_OK)
-        status = st_file_open_base(file, base, call.diag);
     return st_call_end(&call, status);
 }
 
-lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, lmc_st_diag *diag)
+lmc_status st_file_fail_base(const lmc_st_file *file, size_t number, const lmc_st_file *used,
+                             lmc_st_diag *diag)
 {
     char name[128];
     char path[160];
     if (used == file)
         return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
                        "its base, a tensor of this file, holds other content than it was coded against");
+    const st_base_entry *const entry = &file->bases.files[number];
     lmc_text_escape(path, sizeof path, used->path, strlen(used->path));
-    lmc_text_escape(name, sizeof name, file->bases.name, strlen(file->bases.name));
+    lmc_text_escape(name, sizeof name, entry->path, strlen(entry->path));
     return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
                    "%s is not the base that is wanted: %s (hash %016llx); it holds other content", path, name,
-                   (unsigned long long)file->bases.content_hash);
+                   (unsigned long long)entry->content_hash);
 }
 
 /* ---- the chain ---- */
@@ -221,26 +293,57 @@ uint64_t st_file_headers_nbytes(const lmc_st_file *file)
     return nbytes;
 }
 
+lmc_status st_file_visit_bases(const lmc_st_file *file, int opens, st_base_visit_fn visit, void *user,
+                               lmc_st_diag *diag)
+{
+    for (size_t i = 0; i < st_file_base_count(file); i++) {
+        lmc_st_diag unused = {0};
+        const lmc_st_file *base = file->base->slots[i].file;
+        const lmc_status status = opens ? st_file_open_base(file, i, &base, diag ? diag : &unused) : LMC_OK;
+        if (status == LMC_ERR_NOMEM || (status != LMC_OK && diag))
+            return status;
+        if (status != LMC_OK || !base)
+            continue;
+        LMC_TRY(visit(user, base));
+        LMC_TRY(st_file_visit_bases(base, opens, visit, user, diag));
+    }
+    return LMC_OK;
+}
+
+static lmc_status visit_nothing(void *user, const lmc_st_file *base)
+{
+    (void)user, (void)base;
+    return LMC_OK;
+}
+
 lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_diag *diag)
 {
-    for (*count = 0; file; ++*count)
-        LMC_TRY(st_file_open_base(file, &file, diag));
+    uint64_t headers_nbytes = 0;
+    LMC_TRY(st_file_visit_bases(file, 1, visit_nothing, NULL, diag));
+    measure_open(file, count, &headers_nbytes);
     return LMC_OK;
+}
+
+/* An output that may be a base. */
+typedef struct output_check {
+    const char *path;
+    int fd;
+    lmc_st_diag *diag;
+} output_check;
+
+static lmc_status check_output(void *user, const lmc_st_file *base)
+{
+    const output_check *const check = user;
+    if (!os_input_is(&base->input, check->path, check->fd))
+        return LMC_OK;
+    st_diag_set_file(check->diag, check->path);
+    return st_fail(check->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is a base of the archive");
 }
 
 lmc_status st_file_check_output(const lmc_st_file *file, const char *path, int fd, lmc_st_diag *diag)
 {
-    lmc_st_diag unused = {0};
-    size_t count = 0;
+    output_check check = {path, fd, diag};
     /* what cannot be found cannot be the output; who needs it, says so */
-    if (st_file_chain_count(file, &count, &unused) == LMC_ERR_NOMEM)
-        return st_fail_nomem(diag);
-    while (file->base && file->base->file) {
-        file = file->base->file;
-        if (os_input_is(&file->input, path, fd)) {
-            st_diag_set_file(diag, path);
-            return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is a base of the archive");
-        }
-    }
-    return LMC_OK;
+    const lmc_status status = st_file_visit_bases(file, 1, check_output, &check, NULL);
+    return status == LMC_ERR_NOMEM ? st_fail_nomem(diag) : status;
 }

@@ -11,8 +11,9 @@
 
 /* ---- opening ---- */
 
+/* link: that leads to it; NULL: it is the first. */
 static lmc_status add_step(st_content *content, const lmc_st_file *file, size_t index, unsigned scale,
-                           lmc_ctx *ctx, lmc_st_diag *diag)
+                           const st_link *link, lmc_ctx *ctx, lmc_st_diag *diag)
 {
     if (content->step_count == STEPS_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a chain of bases is too long");
@@ -21,7 +22,10 @@ static lmc_status add_step(st_content *content, const lmc_st_file *file, size_t 
         return st_fail_nomem(diag);
     content->steps = (st_step *)(void *)content->room.bytes;
     st_step *const step = &content->steps[content->step_count++];
-    *step = (st_step){.frame = {.file = file, .index = st_file_owner(file, index)}, .scale = scale};
+    *step = (st_step){.frame = {.file = file, .index = st_file_owner(file, index)},
+                      .scale = scale,
+                      .nbytes = st_file_tensor_nbytes(file, index),
+                      .number = link ? link->file : 0};
     if (!file->is_archive)
         return LMC_OK;
     const lmc_status status = st_frame_open(&step->frame, file, NULL, ctx, step->frame.index, diag);
@@ -37,13 +41,14 @@ static lmc_status follow(const st_frame *frame, const st_link *link, const lmc_s
     const lmc_info *const info = &frame->info;
     *base = frame->file;
     if (link->place == LMC_ST_BASE_FILE)
-        LMC_TRY(st_file_open_base(frame->file, base, diag));
+        LMC_TRY(st_file_open_base(frame->file, link->file, base, diag));
     const st_header *const header = &(*base)->header;
     const int dtype = info->base_form == LMC_BASE_BF16_OF_F32 ? LMC_DTYPE_F32 : (int)info->dtype;
     /* what is said of a dtype that a file does not tell may differ from version to version */
     const int has_dtypes = (*base)->container == LMC_ST_CONTAINER_SAFETENSORS;
+    const int may_differ = link->place == LMC_ST_BASE_FILE && frame->file->bases.has_lengths;
     if (link->base < header->tensor_count && (!has_dtypes || header->tensors[link->base].dtype == dtype) &&
-        st_file_tensor_nbytes(*base, link->base) == info->base_nbytes)
+        (may_differ || st_file_tensor_nbytes(*base, link->base) == info->base_nbytes))
         return LMC_OK;
     st_diag_set_file(diag, frame->file->path);
     st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
@@ -64,7 +69,7 @@ static lmc_status open_chain(st_content *content, const st_frame *frame, lmc_ctx
             scale *= above.info.base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
         }
         LMC_TRY(follow(&above, link, &base, diag));
-        LMC_TRY(add_step(content, base, link->base, scale, ctx, diag));
+        LMC_TRY(add_step(content, base, link->base, scale, link, ctx, diag));
         above = content->steps[content->step_count - 1].frame;
         link = base->is_archive ? st_bases_find(&base->bases, above.index) : NULL;
     }
@@ -73,8 +78,7 @@ static lmc_status open_chain(st_content *content, const st_frame *frame, lmc_ctx
 
 static void set_sizes(st_content *content)
 {
-    const st_frame *const first = &content->steps[0].frame;
-    content->nbytes = st_file_tensor_nbytes(first->file, first->index);
+    content->nbytes = content->steps[0].nbytes;
     content->unit_nbytes = 1;
     for (size_t i = 0; i < content->step_count; i++) {
         const size_t nbytes = content->steps[i].frame.info.block_nbytes / content->steps[i].scale;
@@ -86,7 +90,7 @@ lmc_status st_content_open(st_content *content, const lmc_st_file *file, lmc_ctx
                            const lmc_allocator *memory, lmc_st_diag *diag)
 {
     *content = (st_content){.memory = memory};
-    LMC_TRY(add_step(content, file, index, 1, ctx, diag));
+    LMC_TRY(add_step(content, file, index, 1, NULL, ctx, diag));
     if (file->is_archive)
         LMC_TRY(open_chain(content, &content->steps[0].frame, ctx, diag));
     set_sizes(content);
@@ -98,8 +102,10 @@ lmc_status st_content_open_base(st_content *content, const st_frame *frame, lmc_
 {
     *content = (st_content){.memory = memory};
     LMC_TRY(open_chain(content, frame, ctx, diag));
-    if (content->step_count > 0)
+    if (content->step_count > 0) {
         set_sizes(content);
+        content->nbytes = frame->info.base_nbytes; /* what it lacks is zeros */
+    }
     return LMC_OK;
 }
 
@@ -170,26 +176,60 @@ static lmc_status read_step(const st_step *step, const st_content_room *room, sp
     return LMC_OK;
 }
 
+/* What of bytes `wanted` of the step is to be read: what it has of them, in whole blocks. */
+static span span_in(const st_step *step, span wanted)
+{
+    const uint64_t block_nbytes = step->frame.coded ? step->frame.info.block_nbytes : 1;
+    const uint64_t end = (wanted.end + block_nbytes - 1) / block_nbytes * block_nbytes;
+    return (span){wanted.begin < step->nbytes ? wanted.begin : step->nbytes,
+                  end < step->nbytes ? end : step->nbytes};
+}
+
+/* Reads `part` of the step to the start of a buffer that has `wanted_nbytes` bytes at least: what it lacks are zeros. */
+static lmc_status read_padded(const st_step *step, const st_content_room *room, st_buffer *buffer, span part,
+                              size_t wanted_nbytes, const unsigned char **bytes, lmc_st_diag *diag)
+{
+    const size_t nbytes = (size_t)(part.end - part.begin);
+    unsigned char *const dst =
+        st_buffer_grow(room->memory, buffer, nbytes > wanted_nbytes ? nbytes : wanted_nbytes);
+    if (!dst)
+        return st_fail_nomem(diag);
+    if (nbytes < wanted_nbytes)
+        memset(dst + nbytes, 0, wanted_nbytes - nbytes);
+    const unsigned char *const base = *bytes;
+    *bytes = dst;
+    return nbytes == 0 ? LMC_OK : read_step(step, room, part, base, dst, diag);
+}
+
 lmc_status st_content_read(const st_content *content, const st_content_room *room, uint64_t begin,
                            uint64_t end, const unsigned char **bytes, lmc_st_diag *diag)
 {
+    span wanted[STEPS_MAX];
+    span parts[STEPS_MAX];
     const uint64_t unit = content->unit_nbytes;
     const uint64_t last = (end + unit - 1) / unit * unit; /* no overflow: far below 2^64 */
     const span wide = {begin / unit * unit, last < content->nbytes ? last : content->nbytes};
     const unsigned char *below = NULL;
+    unsigned scale = 1;
+    span next = wide;
+    for (size_t i = 0; i < content->step_count; i++) {
+        const st_step *const step = &content->steps[i];
+        const unsigned wider = step->scale / scale;
+        scale = step->scale;
+        wanted[i] = (span){next.begin * wider, next.end * wider};
+        next = parts[i] = span_in(step, wanted[i]);
+    }
     for (size_t i = content->step_count; i-- > 0;) {
         const st_step *const step = &content->steps[i];
-        const span part = {wide.begin * step->scale, wide.end * step->scale};
         st_buffer *const buffer = i % 2 == 0 ? room->result : room->other;
-        unsigned char *const dst = st_buffer_grow(room->memory, buffer, (size_t)(part.end - part.begin));
-        lmc_status status = dst ? read_step(step, room, part, below, dst, diag) : st_fail_nomem(diag);
+        lmc_status status = read_padded(step, room, buffer, parts[i],
+                                        (size_t)(wanted[i].end - wanted[i].begin), &below, diag);
         if (status == LMC_ERR_BASE)
-            status = st_file_fail_base(step->frame.file, step[1].frame.file, diag);
+            status = st_file_fail_base(step->frame.file, step[1].number, step[1].frame.file, diag);
         if (status != LMC_OK) {
             st_diag_set_file(diag, step->frame.file->path);
             return status;
         }
-        below = dst;
     }
     *bytes = below + (begin - wide.begin);
     return LMC_OK;
@@ -264,7 +304,7 @@ lmc_status st_content_open_files(const lmc_st_file *file, lmc_st_diag *diag)
         while (link) {
             const lmc_st_file *base = at;
             if (link->place == LMC_ST_BASE_FILE)
-                LMC_TRY(st_file_open_base(at, &base, diag));
+                LMC_TRY(st_file_open_base(at, link->file, &base, diag));
             if (link->base >= base->header.tensor_count)
                 break; /* is found again, and told, when its frame is opened */
             link = st_bases_find(&base->bases, st_file_owner(base, link->base));

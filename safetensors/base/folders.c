@@ -59,6 +59,34 @@ int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, 
     return has_memory;
 }
 
+/* ---- stores ---- */
+
+/* Folders above a file that may be its store: those of a model's name, and of its files. */
+#define LEVELS_MAX 200
+
+int st_find_store(const lmc_allocator *memory, const char *path, char **root)
+{
+    char *const true_path = os_true_path(memory, path);
+    int has_memory = true_path || errno != ENOMEM;
+    int is_found = 0;
+    *root = true_path;
+    for (unsigned i = 0; i < LEVELS_MAX && true_path && has_memory && !is_found; i++) {
+        char *const slash = strrchr(true_path, '/');
+        if (!slash || slash == true_path)
+            break;
+        *slash = '\0';
+        char *const mark = lmc_path_join(memory, true_path, ST_STORE_MARK, "");
+        has_memory = mark != NULL;
+        is_found = mark && lmc_is_file(mark);
+        st_release(memory, mark);
+    }
+    if (is_found)
+        return 1;
+    st_release(memory, true_path);
+    *root = NULL;
+    return has_memory;
+}
+
 /* ---- neighbours ---- */
 
 /* Orders names that are similar, by their numbers. */

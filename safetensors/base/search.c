@@ -20,6 +20,7 @@
 
 typedef struct probe {
     const lmc_st_file *file, *base;
+    size_t number; /* of the base */
     int is_trial;
     st_content_room room;
     st_buffer buffers[3], block;
@@ -55,10 +56,12 @@ static lmc_status look_at_frame(probe *probe, const st_link *link, const st_fram
     lmc_st_diag unused = {0};
     const lmc_st_file *const base = probe->base;
     st_content content;
-    if (link->base >= base->header.tensor_count ||
-        st_file_tensor_nbytes(base, link->base) != frame->info.base_nbytes)
+    if (link->base >= base->header.tensor_count)
         return LMC_ERR_BASE;
-    if (base->is_archive) {
+    const int has_length = st_file_tensor_nbytes(base, link->base) == frame->info.base_nbytes;
+    if (!has_length && !probe->file->bases.has_lengths)
+        return LMC_ERR_BASE;
+    if (base->is_archive && has_length) {
         st_frame having;
         LMC_TRY(
             st_frame_open(&having, base, NULL, probe->room.ctx, st_file_owner(base, link->base), &unused));
@@ -98,9 +101,10 @@ static lmc_status look_at_link(probe *probe, const st_link *link)
     return status == LMC_ERR_NOMEM ? status : LMC_OK;
 }
 
-static int is_worth_a_look(const lmc_st_file *file, const st_link *link)
+static int is_worth_a_look(const probe *probe, const st_link *link)
 {
-    return link->place == LMC_ST_BASE_FILE && st_file_tensor_nbytes(file, link->tensor) > 0;
+    return link->place == LMC_ST_BASE_FILE && link->file == probe->number &&
+           st_file_tensor_nbytes(probe->file, link->tensor) > 0;
 }
 
 /* Looks at the link with the most stored bytes (of a tensor that has changed much, where others are as they were), and
@@ -113,7 +117,7 @@ static lmc_status look_at_links(probe *probe)
     size_t count = 0;
     for (size_t i = 0; i < bases->link_count; i++) {
         const st_link *const link = &bases->links[i];
-        const int is_worth_it = is_worth_a_look(probe->file, link);
+        const int is_worth_it = is_worth_a_look(probe, link);
         const uint64_t nbytes = is_worth_it ? st_file_frame_nbytes(probe->file, link->tensor) : 0;
         count += (size_t)is_worth_it;
         largest = nbytes > most ? link : largest;
@@ -125,7 +129,7 @@ static lmc_status look_at_links(probe *probe)
     if (count > LINKS_MAX)
         LMC_TRY(look_at_link(probe, largest));
     for (size_t i = 0; i < bases->link_count && taken < wanted && probe->differs_count == 0; i++) {
-        if (!is_worth_a_look(probe->file, &bases->links[i]))
+        if (!is_worth_a_look(probe, &bases->links[i]))
             continue;
         const size_t next = wanted == 1 ? 0 : (size_t)((uint64_t)taken * (count - 1) / (wanted - 1));
         if (seen++ == next) {
@@ -136,10 +140,11 @@ static lmc_status look_at_links(probe *probe)
     return LMC_OK;
 }
 
-lmc_status st_base_probe(const lmc_st_file *file, const lmc_st_file *base, int is_trial, st_base_fit *fit)
+lmc_status st_base_probe(const lmc_st_file *file, size_t number, const lmc_st_file *base, int is_trial,
+                         st_base_fit *fit)
 {
     const lmc_allocator *const memory = &file->memory;
-    probe probe = {.file = file, .base = base, .is_trial = is_trial};
+    probe probe = {.file = file, .base = base, .number = number, .is_trial = is_trial};
     st_buffer *const buffers = probe.buffers;
     lmc_ctx *ctx = NULL;
     lmc_status status = lmc_ctx_create(memory, &ctx);
@@ -165,6 +170,8 @@ lmc_status st_base_probe(const lmc_st_file *file, const lmc_st_file *base, int i
 /* A search for the base of `file`. The texts are for the case that nothing is found. */
 typedef struct search {
     const lmc_st_file *file;
+    size_t number; /* of the base */
+    const st_base_entry *entry;
     lmc_st_file *found; /* has the right size and header */
     int is_found_known; /* its content was looked at, with this result */
     int is_settled;     /* its content is known to be the wanted one */
@@ -193,7 +200,8 @@ static lmc_status look_at_found(search *search)
     if (search->is_found_known)
         return LMC_OK;
     search->is_found_known = 1;
-    return st_base_probe(search->file, search->found, search->file->base->is_trial, &search->found_fit);
+    return st_base_probe(search->file, search->number, search->found, search->file->base->is_trial,
+                         &search->found_fit);
 }
 
 /* is_named: the caller has named this file, so that it should be there. Of several candidates the one that fits better
@@ -203,20 +211,21 @@ static lmc_status try_path(search *search, const char *path, int is_named)
     lmc_st_diag cause;
     lmc_st_file *candidate = NULL;
     const lmc_st_file *const file = search->file;
-    const st_base_slot *const slot = file->base;
+    const st_base_slots *const slots = file->base;
     const st_open how = {
         .path = path, .fd = -1, .allocator = &file->memory, .dependent = file, .is_raw_allowed = 1};
     st_base_fit fit = ST_BASE_DIFFERS;
-    lmc_status status = st_file_open_with(&how, slot->search, &candidate, &cause);
+    lmc_status status = st_file_open_with(&how, slots->search, &candidate, &cause);
     const char *fault = status == LMC_OK ? NULL : cause.text;
-    if (status == LMC_OK && (candidate->original_nbytes != file->bases.original_nbytes ||
-                             st_file_identity(candidate) != file->bases.header_hash))
+    if (status == LMC_OK && (candidate->original_nbytes != search->entry->original_nbytes ||
+                             st_file_identity(candidate) != search->entry->header_hash))
         fault = "is another file";
     for (const lmc_st_file *other = file; other && status == LMC_OK; other = other->dependent)
         if (is_same_file(other, candidate))
             fault = "needs that base itself";
     if (!fault)
-        status = st_file_set_base(candidate, NULL, (const char *const *)slot->dirs, slot->dir_count, &cause);
+        status =
+            st_file_set_base(candidate, NULL, (const char *const *)slots->dirs, slots->dir_count, &cause);
     if (fault || status != LMC_OK) {
         /* a file that has the name of its base stands in its own folder: nothing is to be told of that */
         const int is_self = candidate && !is_named && is_same_file(file, candidate);
@@ -234,7 +243,7 @@ static lmc_status try_path(search *search, const char *path, int is_named)
     }
     status = look_at_found(search);
     if (status == LMC_OK && search->found_fit != ST_BASE_FITS)
-        status = st_base_probe(file, candidate, slot->is_trial, &fit);
+        status = st_base_probe(file, search->number, candidate, slots->is_trial, &fit);
     if (status == LMC_OK && fit > search->found_fit) {
         lmc_st_close(search->found);
         search->found = candidate;
@@ -245,14 +254,14 @@ static lmc_status try_path(search *search, const char *path, int is_named)
     return status;
 }
 
-/* Tries both names that the base may have there. */
-static lmc_status try_directory(search *search, const char *directory)
+/* Tries both names that the base may have there; name: its own, or its path below the directory. */
+static lmc_status try_directory(search *search, const char *directory, const char *name)
 {
     static const char *const suffixes[] = {"", LMC_ARCHIVE_SUFFIX};
     const lmc_allocator *const memory = &search->file->memory;
     lmc_status status = LMC_OK;
     for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
-        char *const path = lmc_path_join(memory, directory, search->file->bases.name, suffixes[i]);
+        char *const path = lmc_path_join(memory, directory, name, suffixes[i]);
         status = !path ? LMC_ERR_NOMEM : try_path(search, path, 0);
         st_release(memory, path);
     }
@@ -266,7 +275,21 @@ static lmc_status try_place(search *search, const char *directory)
     lmc_text_escape(shown, sizeof shown, directory, strlen(directory));
     snprintf(search->places + length, sizeof search->places - length, "%s%s",
              length == 0 ? ": looked in " : ", ", shown);
-    return try_directory(search, directory);
+    return try_directory(search, directory, st_base_entry_name(search->entry));
+}
+
+/* The path of the base in the store that the file is in. Error: NOMEM. */
+static lmc_status try_store(search *search)
+{
+    const lmc_allocator *const memory = &search->file->memory;
+    char *root = NULL;
+    if (!strchr(search->entry->path, '/'))
+        return LMC_OK;
+    if (!st_find_store(memory, search->file->path, &root))
+        return LMC_ERR_NOMEM;
+    const lmc_status status = root ? try_directory(search, root, search->entry->path) : LMC_OK;
+    st_release(memory, root);
+    return status;
 }
 
 /* Folders that belong to the one that the file is in. Error: NOMEM. */
@@ -278,7 +301,7 @@ static lmc_status try_neighbours(search *search)
     st_neighbours_find(&neighbours, &search->file->memory, search->file->path);
     for (size_t i = 0;
          status == LMC_OK && !search->is_settled && st_neighbours_folder(&neighbours, i, &folder); i++) {
-        status = folder ? try_directory(search, folder) : LMC_OK;
+        status = folder ? try_directory(search, folder, st_base_entry_name(search->entry)) : LMC_OK;
         st_release(neighbours.memory, folder);
         if (status == LMC_OK && search->found)
             status = look_at_found(search);
@@ -320,6 +343,9 @@ static lmc_status try_all(search *search)
         LMC_TRY(try_place(search, file->base->dirs[i]));
     if (!file->is_from_path)
         return LMC_OK;
+    LMC_TRY(try_store(search));
+    if (search->found)
+        return LMC_OK;
     char *const directory = lmc_directory_of(&file->memory, file->path);
     lmc_status status = !directory ? LMC_ERR_NOMEM : try_place(search, directory);
     st_release(&file->memory, directory);
@@ -329,12 +355,12 @@ static lmc_status try_all(search *search)
 /* ---- the search ---- */
 
 /* An st_base_search_fn. */
-static lmc_status search_base(const lmc_st_file *file, lmc_st_file **found, lmc_st_diag *diag)
+static lmc_status search_base(const lmc_st_file *file, size_t number, lmc_st_file **found, lmc_st_diag *diag)
 {
-    search search = {.file = file};
+    const st_base_entry *const entry = &file->bases.files[number];
+    search search = {.file = file, .number = number, .entry = entry};
     lmc_st_diag cause;
     size_t file_count = 0;
-    const st_bases *const bases = &file->bases;
     for (const lmc_st_file *at = file; at; at = at->dependent)
         file_count++;
     if (file_count >= LMC_ST_CHAIN_MAX) {
@@ -350,11 +376,11 @@ static lmc_status search_base(const lmc_st_file *file, lmc_st_file **found, lmc_
     st_diag_init(&cause, file->path);
     if (!search.found) {
         char name[128];
-        lmc_text_escape(name, sizeof name, bases->name, strlen(bases->name));
+        lmc_text_escape(name, sizeof name, entry->path, strlen(entry->path));
         status =
             st_fail(&cause, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
                     "wants the base %s (hash %016llx), which was not found%s%s%s", name,
-                    (unsigned long long)bases->content_hash, search.places, search.neighbours, search.other);
+                    (unsigned long long)entry->content_hash, search.places, search.neighbours, search.other);
     } else if (st_file_headers_nbytes(search.found) > LMC_ST_CHAIN_HEADER_NBYTES_MAX) {
         status = st_fail(&cause, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                          "the headers of a chain of bases, equal ones counted once, have more than %d bytes",
@@ -365,9 +391,10 @@ static lmc_status search_base(const lmc_st_file *file, lmc_st_file **found, lmc_
         lmc_st_close(search.found);
         return status;
     }
-    /* Accepted: what its own search has found on trial is discarded. The base of a file on trial stays on trial. */
+    /* Accepted: what its own searches have found on trial is discarded. The base of a file on trial stays on trial. */
     if (search.found->base && !file->base->is_trial) {
-        st_file_forget_base(search.found);
+        for (size_t i = 0; i < search.found->base->count; i++)
+            st_file_forget_base(search.found, i);
         search.found->base->is_trial = 0;
     }
     *found = search.found;

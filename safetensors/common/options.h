@@ -7,6 +7,12 @@
 
 #include "safetensors/common/st_common.h"
 
+/* convert/source.h, convert/alias.h, convert/match.h */
+struct st_source;
+struct st_aliases;
+struct st_base_set;
+struct st_matches;
+
 /* The fields of all structs of options. What a call does not have is left at its default. */
 typedef struct st_options {
     lmc_level level;
@@ -25,6 +31,12 @@ typedef struct st_options {
     size_t base_dir_count;
     const char *const *excludes;
     size_t exclude_count;
+    /* Of a conversion: chooses bases instead of `base`, for tensors that have no match in their own file; NULL: `base`
+     * counts. */
+    lmc_status (*choose_bases)(void *choose_user, const struct st_source *source,
+                               const struct st_aliases *aliases, struct st_base_set *bases,
+                               struct st_matches *matches, lmc_st_diag *diag);
+    void *choose_user;
 } st_options;
 
 void st_options_init(st_options *options);

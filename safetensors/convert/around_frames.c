@@ -13,11 +13,24 @@
 
 /* ---- header and table: room for them ---- */
 
-static uint64_t table_nbytes_with(const st_conversion *conversion, size_t link_count, size_t name_nbytes)
+static uint64_t table_nbytes_with(const st_conversion *conversion, uint64_t bases_nbytes)
 {
-    return st_table_nbytes(conversion->source->header->tensor_count, conversion->aliases.count,
-                           st_bases_nbytes(link_count, name_nbytes), st_layout_nbytes(&conversion->layout),
-                           conversion->stored_header_nbytes);
+    return st_table_nbytes(conversion->source->header->tensor_count, conversion->aliases.count, bases_nbytes,
+                           st_layout_nbytes(&conversion->layout), conversion->stored_header_nbytes);
+}
+
+/* Bytes of the list of bases if all matches count. */
+static uint64_t most_bases_nbytes(const st_conversion *conversion)
+{
+    st_bases most = {.link_count = conversion->matches.count};
+    st_base_entry files[ST_BASE_FILES_MAX];
+    for (size_t i = 0; i < conversion->bases.count; i++)
+        files[most.file_count++] = (st_base_entry){.path = conversion->bases.list[i].path};
+    most.files = files;
+    const uint64_t plain_nbytes = most.file_count <= 1 ? st_bases_nbytes(&most) : 0;
+    most.is_several = most.file_count > 1 || (most.file_count == 1 && conversion->options->choose_bases);
+    const uint64_t several_nbytes = st_bases_nbytes(&most);
+    return plain_nbytes > several_nbytes ? plain_nbytes : several_nbytes;
 }
 
 static st_archive_parts parts_of(const st_conversion *conversion, uint64_t table_nbytes)
@@ -39,9 +52,10 @@ lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_di
     conversion->hashes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->hashes);
     conversion->base_hashes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->base_hashes);
     conversion->is_delta = st_allocate_zeroed(memory, count + 1, 1);
+    conversion->is_same = st_allocate_zeroed(memory, count + 1, 1);
     conversion->table_name = st_archive_free_name(ST_ARCHIVE_TABLE_NAME, header, memory);
     if (!conversion->frame_nbytes || !conversion->hashes || !conversion->base_hashes ||
-        !conversion->is_delta || !conversion->table_name ||
+        !conversion->is_delta || !conversion->is_same || !conversion->table_name ||
         st_table_pack_header(memory, header->text, header->text_nbytes, &conversion->stored_header,
                              &conversion->stored_header_nbytes, &conversion->header_method) != LMC_OK)
         return st_fail_nomem(diag);
@@ -54,12 +68,11 @@ lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_di
             return st_fail_nomem(diag);
         conversion->skeleton_nbytes = st_skeleton_bound(layout->skeleton_nbytes);
     }
-    const size_t name_nbytes = strlen(conversion->base_name);
-    const uint64_t table_nbytes = table_nbytes_with(conversion, conversion->matches.count, name_nbytes);
+    const uint64_t bases_nbytes = most_bases_nbytes(conversion);
+    const uint64_t table_nbytes = table_nbytes_with(conversion, bases_nbytes);
     const st_archive_parts parts = parts_of(conversion, table_nbytes);
     uint64_t outer_nbytes = 0;
-    const lmc_status status = st_archive_header_reserve(
-        &parts, st_bases_nbytes(conversion->matches.count, name_nbytes), &outer_nbytes, diag);
+    const lmc_status status = st_archive_header_reserve(&parts, bases_nbytes, &outer_nbytes, diag);
     conversion->header_region_nbytes = outer_nbytes + table_nbytes;
     conversion->end = conversion->header_region_nbytes;
     return status;
@@ -67,35 +80,67 @@ lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_di
 
 /* ---- header and table: filled in ---- */
 
-/* Links of the tensors that were coded against another one, and the base file if one of them is there. */
+/* 1 if the base of a link has another length than what is coded against it. */
+static int has_other_length(const st_conversion *conversion, const st_match *match)
+{
+    const st_link *const link = &match->link;
+    const uint64_t nbytes = st_source_tensor_nbytes(conversion->source, link->tensor);
+    return link->place == LMC_ST_BASE_FILE &&
+           st_file_tensor_nbytes(conversion->bases.list[link->file].file, link->base) !=
+               nbytes * (match->form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
+}
+
+/* Describes a base file by the links that lead to it, which get the number that it has in the list. hashes: room for one
+ * of each link. */
+static lmc_status add_base_file(const st_conversion *conversion, st_bases *bases, size_t file,
+                                unsigned char *hashes, lmc_st_diag *diag)
+{
+    const st_base_file *const base = &conversion->bases.list[file];
+    const size_t number = bases->file_count;
+    size_t count = 0;
+    int is_equal = 1;
+    for (size_t i = 0; i < bases->link_count; i++) {
+        st_link *const link = &bases->links[i];
+        const st_link *const given = &conversion->matches.list[link->tensor].link;
+        if (link->place != LMC_ST_BASE_FILE || given->file != file)
+            continue;
+        lmc_store64(hashes + 8 * count++, conversion->base_hashes[link->tensor]);
+        is_equal &= conversion->is_same[link->tensor];
+        link->file = (uint32_t)number;
+    }
+    if (count == 0)
+        return LMC_OK;
+    bases->files[number] = (st_base_entry){.path = st_duplicate(conversion->options->allocator, base->path),
+                                           .original_nbytes = base->file->original_nbytes,
+                                           .header_hash = st_file_identity(base->file),
+                                           .content_hash = st_hash(hashes, 8 * count),
+                                           .is_equal = is_equal};
+    bases->file_count++;
+    return bases->files[number].path ? LMC_OK : st_fail_nomem(diag);
+}
+
+/* Links of the tensors that were coded against another one, and the base files that they lead to. */
 static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = conversion->options->allocator;
-    const lmc_st_file *const base = conversion->base;
     const size_t tensor_count = conversion->source->header->tensor_count;
-    size_t file_count = 0;
-    bases->links = st_allocate(memory, (conversion->matches.count + 1) * sizeof *bases->links);
+    bases->links = st_allocate_array(memory, conversion->matches.count + 1, sizeof *bases->links);
+    bases->files = st_allocate_zeroed(memory, conversion->bases.count + 1, sizeof *bases->files);
     unsigned char *const hashes = st_allocate(memory, 8 * (conversion->matches.count + 1));
-    if (!bases->links || !hashes) {
-        st_release(memory, hashes);
-        return st_fail_nomem(diag);
+    lmc_status status = bases->links && bases->files && hashes ? LMC_OK : st_fail_nomem(diag);
+    for (size_t i = 0; i < tensor_count && status == LMC_OK; i++) {
+        const st_match *const match = &conversion->matches.list[i];
+        if (!conversion->is_delta[i])
+            continue;
+        bases->links[bases->link_count++] = match->link;
+        bases->has_lengths |= has_other_length(conversion, match);
     }
-    for (size_t i = 0; i < tensor_count; i++) {
-        if (conversion->is_delta[i]) {
-            const st_link link = conversion->matches.list[i].link;
-            bases->links[bases->link_count++] = link;
-            if (link.place == LMC_ST_BASE_FILE)
-                lmc_store64(hashes + 8 * file_count++, conversion->base_hashes[i]);
-        }
-    }
-    if (file_count > 0) {
-        memcpy(bases->name, conversion->base_name, sizeof bases->name);
-        bases->original_nbytes = base->original_nbytes;
-        bases->header_hash = st_file_identity(base);
-        bases->content_hash = st_hash(hashes, 8 * file_count);
-    }
+    for (size_t i = 0; i < conversion->bases.count && status == LMC_OK; i++)
+        status = add_base_file(conversion, bases, i, hashes, diag);
+    bases->is_several =
+        bases->file_count > 1 || (bases->file_count == 1 && strchr(bases->files[0].path, '/') != NULL);
     st_release(memory, hashes);
-    return LMC_OK;
+    return status;
 }
 
 lmc_status st_convert_write_header_region(st_conversion *conversion, lmc_st_diag *diag)
@@ -106,7 +151,7 @@ lmc_status st_convert_write_header_region(st_conversion *conversion, lmc_st_diag
     st_bases bases = {0};
     unsigned char *const region = st_allocate(memory, nbytes);
     lmc_status status = !region ? st_fail_nomem(diag) : collect_bases(conversion, &bases, diag);
-    const uint64_t table_nbytes = table_nbytes_with(conversion, bases.link_count, strlen(bases.name));
+    const uint64_t table_nbytes = table_nbytes_with(conversion, st_bases_nbytes(&bases));
     const size_t outer_nbytes = nbytes - (size_t)table_nbytes;
     for (size_t i = 0; i < conversion->aliases.count; i++) {
         const st_alias pair = conversion->aliases.list[i];

@@ -16,7 +16,7 @@ typedef struct st_conversion {
     const st_options *options;
     os_output output;
     st_aliases aliases;
-    lmc_st_file *base;  /* NULL: none */
+    st_base_set bases;
     st_matches matches; /* what tensors may be coded against */
 
     /* the header region: reserved first, filled in at the end */
@@ -27,13 +27,13 @@ typedef struct st_conversion {
     unsigned char *stored_header;
     size_t stored_header_nbytes;
     unsigned header_method;
-    char base_name[LMC_ST_BASE_NAME_NBYTES_MAX + 1]; /* to be recorded */
-    uint64_t header_region_nbytes;                   /* length, header and table */
+    uint64_t header_region_nbytes; /* length, header and table */
 
     uint64_t *frame_nbytes; /* per tensor; grows while its parts get their places */
     uint64_t *hashes;
     uint64_t *base_hashes;   /* per tensor, of those with a match */
     unsigned char *is_delta; /* per tensor: coded against its match; set when it is planned */
+    unsigned char *is_same;  /* per tensor: and equal to it; set when it is encoded */
     uint64_t end;            /* of what is written so far; belongs to the part that is next in order */
 } st_conversion;
 
@@ -65,8 +65,11 @@ lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *work
  * is not the output. */
 lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag);
 
-/* IO if a file of the base's chain is no longer what it was. */
-lmc_status st_convert_check_base(const st_conversion *conversion, lmc_st_diag *diag);
+/* Lets the options choose bases. Those that cannot be used are refused. */
+lmc_status st_convert_choose_bases(st_conversion *conversion, const char *out_path, lmc_st_diag *diag);
+
+/* IO if a file of the bases' chains is no longer what it was. */
+lmc_status st_convert_check_bases(const st_conversion *conversion, lmc_st_diag *diag);
 
 /* convert/around_frames.c: writes what is no tensor of the source behind the frames. */
 lmc_status st_convert_write_skeleton(st_conversion *conversion, lmc_st_diag *diag);

@@ -91,6 +91,15 @@ static int claim_place(st_conversion *conversion, st_worker *worker, const st_pa
     return 1;
 }
 
+/* 1 if all blocks are those of the base: a mode and nothing else (docs/format.md, section 8.3). */
+static int is_same(const st_convert_item *item)
+{
+    int is_so = item->match != NULL;
+    for (uint64_t i = 0; i < item->info.block_count && is_so; i++)
+        is_so = item->entries[i].stored_nbytes == 1;
+    return is_so;
+}
+
 /* The end of a frame: all its parts have their places, so all entries are there. */
 static lmc_status encode_tail(const st_conversion *conversion, st_worker *worker, const st_slot *slot,
                               unsigned char *dst, size_t capacity)
@@ -103,6 +112,7 @@ static lmc_status encode_tail(const st_conversion *conversion, st_worker *worker
         return st_fail(&worker->diag, status, LMC_ST_NO_OFFSET, "%s", lmc_status_text(status));
     conversion->hashes[slot->index] = lmc_content_hash(item->entries, item->info.block_count);
     conversion->base_hashes[slot->index] = lmc_base_hash(item->entries, item->info.block_count);
+    conversion->is_same[slot->index] = is_same(item);
     return LMC_OK;
 }
 
@@ -184,12 +194,16 @@ static lmc_status write_archive(st_conversion *conversion, const os_place *out, 
 {
     const st_source *const source = conversion->source;
     const st_options *const options = conversion->options;
-    LMC_TRY(st_convert_open_base(conversion, out->path, diag));
+    if (!options->choose_bases)
+        LMC_TRY(st_convert_open_base(conversion, out->path, diag));
     LMC_TRY(os_output_open(&conversion->output, options, out, source->input, 0, diag));
     lmc_status status = st_aliases_find(&conversion->aliases, source, options, diag);
     if (status == LMC_OK)
-        status = st_matches_find(&conversion->matches, source, &conversion->aliases, conversion->base,
-                                 options, diag);
+        status = st_matches_find(&conversion->matches, source, &conversion->aliases,
+                                 conversion->bases.count > 0 ? conversion->bases.list[0].file : NULL, options,
+                                 diag);
+    if (status == LMC_OK && options->choose_bases)
+        status = st_convert_choose_bases(conversion, out->path, diag);
     if (status == LMC_OK)
         status = st_convert_reserve_header_region(conversion, diag);
     if (status == LMC_OK)
@@ -202,7 +216,7 @@ static lmc_status write_archive(st_conversion *conversion, const os_place *out, 
     if (status == LMC_OK && source->input)
         status = os_input_check_unchanged(source->input, diag);
     if (status == LMC_OK)
-        status = st_convert_check_base(conversion, diag);
+        status = st_convert_check_bases(conversion, diag);
     return os_output_close(&conversion->output, options, status, diag);
 }
 
@@ -219,7 +233,7 @@ lmc_status st_convert_source(const st_source *source, const os_place *out, const
     }
     st_matches_free(&conversion.matches);
     st_aliases_free(&conversion.aliases);
-    lmc_st_close(conversion.base);
+    st_base_set_free(&conversion.bases);
     st_release(options->allocator, conversion.table_name);
     st_release(options->allocator, conversion.skeleton_name);
     st_layout_free(&conversion.layout, options->allocator);
@@ -228,6 +242,7 @@ lmc_status st_convert_source(const st_source *source, const os_place *out, const
     st_release(options->allocator, conversion.hashes);
     st_release(options->allocator, conversion.base_hashes);
     st_release(options->allocator, conversion.is_delta);
+    st_release(options->allocator, conversion.is_same);
     return status;
 }
 

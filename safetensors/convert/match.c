@@ -130,9 +130,8 @@ static size_t place_sketches(st_candidate *list, size_t count, unsigned char *ro
 
 static void set_match(search *search, size_t index, size_t base, lmc_st_base_place place, lmc_base_form form)
 {
-    const st_match match = {1, {(uint32_t)index, (uint32_t)base, place}, form};
-    search->matches->list[index] = match;
-    search->matches->count++;
+    const st_match match = {1, {(uint32_t)index, (uint32_t)base, place, 0}, form};
+    st_matches_set(search->matches, &match);
 }
 
 /* Takes the first base candidate with the wanted values; a rounded one must have the shape too. */
@@ -437,6 +436,46 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
     st_release(memory, search.is_taken);
     st_release(memory, search.sketches);
     return status;
+}
+
+void st_matches_set(st_matches *matches, const st_match *match)
+{
+    matches->list[match->link.tensor] = *match;
+    matches->count++;
+}
+
+lmc_status st_base_set_add(st_base_set *set, lmc_st_file *file, const char *path, size_t path_nbytes,
+                           const lmc_allocator *memory, lmc_st_diag *diag)
+{
+    st_base_file *const larger = st_allocate_array(memory, set->count + 1, sizeof *larger);
+    char *const copy = st_allocate(memory, path_nbytes + 1);
+    set->memory = memory;
+    if (!larger || !copy) {
+        st_release(memory, larger);
+        st_release(memory, copy);
+        lmc_st_close(file);
+        return st_fail_nomem(diag);
+    }
+    memcpy(copy, path, path_nbytes);
+    copy[path_nbytes] = '\0';
+    if (set->count > 0)
+        memcpy(larger, set->list, set->count * sizeof *larger);
+    st_release(memory, set->list);
+    larger[set->count] = (st_base_file){file, copy};
+    set->list = larger;
+    set->count++;
+    return LMC_OK;
+}
+
+void st_base_set_free(st_base_set *set)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        lmc_st_close(set->list[i].file);
+        st_release(set->memory, set->list[i].path);
+    }
+    if (set->memory)
+        st_release(set->memory, set->list);
+    *set = (st_base_set){0};
 }
 
 void st_matches_free(st_matches *matches)

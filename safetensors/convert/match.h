@@ -19,6 +19,23 @@ typedef struct st_matches {
     const lmc_allocator *memory;
 } st_matches;
 
+/* The base files of a conversion. */
+typedef struct st_base_file {
+    lmc_st_file *file;
+    char *path; /* to be recorded (archive/links.h) */
+} st_base_file;
+
+typedef struct st_base_set {
+    st_base_file *list;
+    size_t count;
+    const lmc_allocator *memory;
+} st_base_set;
+
+/* Adds an open file, which belongs to the set from then on, after a failure too. Error: NOMEM. */
+lmc_status st_base_set_add(st_base_set *set, lmc_st_file *file, const char *path, size_t path_nbytes,
+                           const lmc_allocator *memory, lmc_st_diag *diag);
+void st_base_set_free(st_base_set *set);
+
 /* For each tensor that is no alias, the first that applies:
  *   - BF16: an F32 tensor of the source with the same shape whose rounding it seems to be;
  *   - a tensor of the base with its name, dtype and shape;
@@ -32,5 +49,8 @@ typedef struct st_matches {
 lmc_status st_matches_find(st_matches *matches, const st_source *source, const st_aliases *aliases,
                            const lmc_st_file *base, const st_options *options, lmc_st_diag *diag);
 void st_matches_free(st_matches *matches);
+
+/* Adds a match for a tensor that has none. */
+void st_matches_set(st_matches *matches, const st_match *match);
 
 #endif

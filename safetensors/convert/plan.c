@@ -8,40 +8,40 @@
 
 #include <string.h>
 
-/* ---- the base of the file ---- */
+/* ---- the bases of the file ---- */
 
-static lmc_status check_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
+/* The most header bytes that a chain which begins with this file, then `base`, has. What base/search.c will find when
+ * the archive is read; the chains are open. */
+static uint64_t chain_headers_nbytes(const st_header *source, const lmc_st_file *base)
 {
-    const lmc_st_file *const base = conversion->base;
-    const st_header *const source = conversion->source->header;
+    uint64_t most = 0;
+    for (size_t i = 0; i < st_file_base_count(base); i++) {
+        const lmc_st_file *const next = base->base->slots[i].file;
+        const uint64_t nbytes = next ? chain_headers_nbytes(source, next) : 0;
+        most = nbytes > most ? nbytes : most;
+    }
+    if (st_file_base_count(base) > 0)
+        return most;
+    uint64_t nbytes = st_file_headers_nbytes(base) + source->text_nbytes;
+    for (const lmc_st_file *file = base; file; file = file->dependent)
+        if (!file->header.is_shared && file->header.text_nbytes == source->text_nbytes &&
+            memcmp(file->header.text, source->text, source->text_nbytes) == 0)
+            nbytes -= source->text_nbytes;
+    return nbytes;
+}
+
+/* Whether the file can be a base of the output. */
+static lmc_status check_base(const st_conversion *conversion, const lmc_st_file *base, const char *out_path,
+                             lmc_st_diag *diag)
+{
     const int out_fd = conversion->options->out_fd;
-    const lmc_st_file *last = base;
     size_t count = 0;
-    /* the name of what it is or restores to: its file's, without ".lmc" if it is an archive */
-    const char *const name = lmc_last_component(base->path);
-    const size_t suffix_nbytes =
-        base->is_archive && lmc_is_archive_name(name) ? strlen(LMC_ARCHIVE_SUFFIX) : 0;
-    const size_t name_nbytes = strlen(name) - suffix_nbytes;
-    if (!st_base_name_is_valid(name, name_nbytes))
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                       "cannot be a base: its name must be UTF-8 of at most %d bytes",
-                       LMC_ST_BASE_NAME_NBYTES_MAX);
-    memcpy(conversion->base_name, name, name_nbytes);
-    conversion->base_name[name_nbytes] = '\0';
     LMC_TRY(st_file_chain_count(base, &count, diag));
     if (count >= LMC_ST_CHAIN_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                        "cannot be a base: it ends a chain of %d files, the most that there may be",
                        LMC_ST_CHAIN_MAX);
-    /* what base/search.c will find when the archive is read; the chain is open */
-    while (last->base && last->base->file)
-        last = last->base->file;
-    uint64_t nbytes = st_file_headers_nbytes(last) + source->text_nbytes;
-    for (const lmc_st_file *file = last; file; file = file->dependent)
-        if (!file->header.is_shared && file->header.text_nbytes == source->text_nbytes &&
-            memcmp(file->header.text, source->text, source->text_nbytes) == 0)
-            nbytes -= source->text_nbytes;
-    if (nbytes > LMC_ST_CHAIN_HEADER_NBYTES_MAX)
+    if (chain_headers_nbytes(conversion->source->header, base) > LMC_ST_CHAIN_HEADER_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                        "cannot be a base: with this file's header, those of its chain, equal ones counted "
                        "once, would have more than %d bytes",
@@ -53,38 +53,78 @@ static lmc_status check_base(st_conversion *conversion, const char *out_path, lm
     return st_file_check_output(base, out_path, out_fd, diag);
 }
 
+/* Adds an open base under the name of what it is or restores to: its file's, without ".lmc" if it is an archive. */
+static lmc_status add_base(st_conversion *conversion, lmc_st_file *base, lmc_st_diag *diag)
+{
+    const char *const name = lmc_last_component(base->path);
+    const size_t suffix_nbytes =
+        base->is_archive && lmc_is_archive_name(name) ? strlen(LMC_ARCHIVE_SUFFIX) : 0;
+    const size_t name_nbytes = strlen(name) - suffix_nbytes;
+    if (!st_base_name_is_valid(name, name_nbytes)) {
+        lmc_st_close(base);
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "cannot be a base: its name must be UTF-8 of at most %d bytes",
+                       LMC_ST_BASE_NAME_NBYTES_MAX);
+    }
+    return st_base_set_add(&conversion->bases, base, name, name_nbytes, conversion->options->allocator, diag);
+}
+
 lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
 {
     const st_options *const options = conversion->options;
     if (!options->base)
         return LMC_OK;
     lmc_st_diag cause;
+    lmc_st_file *base = NULL;
     const st_open how = {
         .path = options->base, .fd = -1, .allocator = options->allocator, .is_raw_allowed = options->raw};
-    lmc_status status = st_file_open(&how, &conversion->base, &cause);
+    lmc_status status = st_file_open(&how, &base, &cause);
     if (status == LMC_OK)
-        status =
-            st_file_set_base(conversion->base, NULL, options->base_dirs, options->base_dir_count, &cause);
+        status = st_file_set_base(base, NULL, options->base_dirs, options->base_dir_count, &cause);
     if (status == LMC_OK)
-        status = check_base(conversion, out_path, &cause);
+        status = add_base(conversion, base, &cause);
+    else
+        lmc_st_close(base);
+    if (status == LMC_OK)
+        status = check_base(conversion, base, out_path, &cause);
     if (status != LMC_OK)
         *diag = cause;
     return status;
 }
 
-lmc_status st_convert_check_base(const st_conversion *conversion, lmc_st_diag *diag)
+lmc_status st_convert_choose_bases(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
 {
-    const lmc_st_file *file = conversion->base;
-    while (file) {
-        lmc_status status = os_input_check_unchanged(&file->input, diag);
-        const lmc_st_file *next = NULL;
-        if (status != LMC_OK)
-            st_diag_set_file(diag, file->path);
-        else
-            status = st_file_open_base(file, &next, diag);
-        if (status != LMC_OK)
+    const st_options *const options = conversion->options;
+    LMC_TRY(options->choose_bases(options->choose_user, conversion->source, &conversion->aliases,
+                                  &conversion->bases, &conversion->matches, diag));
+    for (size_t i = 0; i < conversion->bases.count; i++) {
+        lmc_st_diag cause;
+        st_diag_init(&cause, conversion->bases.list[i].file->path);
+        const lmc_status status = check_base(conversion, conversion->bases.list[i].file, out_path, &cause);
+        if (status != LMC_OK) {
+            *diag = cause;
             return status;
-        file = next;
+        }
+    }
+    return LMC_OK;
+}
+
+/* An st_base_visit_fn. */
+static lmc_status check_unchanged(void *user, const lmc_st_file *base)
+{
+    lmc_st_diag *const diag = user;
+    const lmc_status status = os_input_check_unchanged(&base->input, diag);
+    if (status != LMC_OK)
+        st_diag_set_file(diag, base->path);
+    return status;
+}
+
+lmc_status st_convert_check_bases(const st_conversion *conversion, lmc_st_diag *diag)
+{
+    for (size_t i = 0; i < conversion->bases.count; i++) {
+        const lmc_st_file *const base = conversion->bases.list[i].file;
+        LMC_TRY(check_unchanged(diag, base));
+        LMC_TRY(st_file_visit_bases(base, 1, check_unchanged, diag, diag));
     }
     return LMC_OK;
 }
@@ -182,9 +222,12 @@ static lmc_status plan_tensor(const st_conversion *conversion, st_worker *worker
     if (match && match->link.place == LMC_ST_BASE_FILE) {
         const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
                                       &worker->stored};
-        LMC_TRY(st_content_open(&item->base, conversion->base, worker->ctx, match->link.base, worker->memory,
-                                &worker->diag));
+        const lmc_st_file *const base = conversion->bases.list[match->link.file].file;
+        LMC_TRY(
+            st_content_open(&item->base, base, worker->ctx, match->link.base, worker->memory, &worker->diag));
         LMC_TRY(st_content_verify(&item->base, &room, &worker->diag));
+        /* the base of another length is cut, or goes on with zeros */
+        item->base.nbytes = (tensor->end - tensor->begin) * (match->form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
     }
     lmc_params_init(&params);
     params.dtype = (lmc_dtype)tensor->dtype;

@@ -73,7 +73,8 @@ static lmc_status decode_part(st_reader *reader, uint64_t part, unsigned char *d
         st_content_read_base(&reader->base, &room, frame, blocks.first, blocks.count, &blocks.base, diag));
     const lmc_status status = st_frame_read(frame, reader->ctx, memory, &reader->stored, &blocks, diag);
     if (status == LMC_ERR_BASE)
-        return st_file_fail_base(frame->file, reader->base.steps[0].frame.file, diag);
+        return st_file_fail_base(frame->file, reader->base.steps[0].number, reader->base.steps[0].frame.file,
+                                 diag);
     if (status != LMC_OK || !reader->entries)
         return status;
     if (!reader->is_verified)

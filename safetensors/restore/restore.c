@@ -233,7 +233,8 @@ static lmc_status decode_blocks(st_worker *worker, const restore_item *item, st_
     blocks->entries = !item->entries ? NULL : &item->entries[blocks->first];
     const lmc_status status = st_frame_decode(&item->frame, worker->ctx, blocks, &worker->diag);
     return status == LMC_ERR_BASE
-               ? st_file_fail_base(item->frame.file, item->base.steps[0].frame.file, &worker->diag)
+               ? st_file_fail_base(item->frame.file, item->base.steps[0].number,
+                                   item->base.steps[0].frame.file, &worker->diag)
                : status;
 }
 
@@ -491,18 +492,21 @@ static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)
 {
     const st_restoration *const restoration = work->restoration;
     const st_bases *const bases = &restoration->source->bases;
-    unsigned char *const list = work->base_hashes;
-    size_t count = 0;
+    const unsigned char *const list = work->base_hashes;
     if (!restoration->source->base || restoration->places || restoration->dsts ||
         (restoration->log && restoration->log->lost_count > 0))
         return LMC_OK;
-    for (size_t i = 0; i < bases->link_count; i++)
-        if (bases->links[i].place == LMC_ST_BASE_FILE)
-            memmove(list + 8 * count++, list + 8 * i, 8);
-    return st_hash(list, 8 * count) == bases->content_hash
-               ? LMC_OK
-               : st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
-                         "the archive table names another content of the base than the frames want");
+    for (size_t file = 0; file < bases->file_count; file++) {
+        st_hasher hasher;
+        st_hasher_init(&hasher);
+        for (size_t i = 0; i < bases->link_count; i++)
+            if (bases->links[i].place == LMC_ST_BASE_FILE && bases->links[i].file == file)
+                st_hasher_add(&hasher, list + 8 * i, 8);
+        if (st_hasher_finish(&hasher) != bases->files[file].content_hash)
+            return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
+                           "the archive table names another content of the base than the frames want");
+    }
+    return LMC_OK;
 }
 
 /* What is to be in order comes in order; the rest of the skeleton stands alone before the tensors or behind them. */

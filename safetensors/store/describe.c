@@ -61,36 +61,37 @@ static int note_model(const description *description, const char *path, int is_e
     return !has_memory ? -1 : is_known;
 }
 
-/* Notes which model the base of an archive is in. What was found where it was looked for first may hold other content:
- * files of a run have the same names, sizes and headers. Then the other steps are searched. Errors: those that say
- * nothing of the archive. */
-static lmc_status look_at_base(const description *description, lmc_st_file *file)
+/* Notes which model base file `number` of an archive is in. What was found where it was looked for first may hold other
+ * content: files of a run have the same names, sizes and headers. Then the other steps are searched. Errors: those that
+ * say nothing of the archive. */
+static lmc_status look_at_base(const description *description, lmc_st_file *file, size_t number)
 {
     const st_model_folder *const folder = description->folder;
     const lmc_allocator *const memory = description->options->allocator;
+    const int is_equal = file->bases.files[number].is_equal;
     const lmc_st_file *base = NULL;
     st_base_fit fit = ST_BASE_FITS;
-    lmc_status status = st_file_open_base(file, &base, description->diag);
-    if (status == LMC_OK && base && folder->base_dir && st_base_probe(file, base, 0, &fit) != LMC_OK)
+    lmc_status status = st_file_open_base(file, number, &base, description->diag);
+    if (status == LMC_OK && folder->base_dir && st_base_probe(file, number, base, 0, &fit) != LMC_OK)
         return st_fail_nomem(description->diag);
     if (status == LMC_OK && fit == ST_BASE_DIFFERS) {
         base = NULL;
-        st_file_forget_base(file);
+        st_file_forget_base(file, number);
         status = st_file_set_base(file, NULL, NULL, 0, description->diag);
         if (status == LMC_OK)
-            status = st_file_open_base(file, &base, description->diag);
+            status = st_file_open_base(file, number, &base, description->diag);
     }
     if (status != LMC_OK && !st_is_damage(status))
         return status;
-    int is_noted = base ? note_model(description, base->path, 0) : 0;
+    int is_noted = base ? note_model(description, base->path, is_equal) : 0;
     if (base && is_noted == 0) { /* its folder may be a link, which leads out of the store */
         char *const true_path = os_true_path(memory, base->path);
-        is_noted = true_path ? note_model(description, true_path, 0) : errno == ENOMEM ? -1 : 0;
+        is_noted = true_path ? note_model(description, true_path, is_equal) : errno == ENOMEM ? -1 : 0;
         st_release(memory, true_path);
     }
     if (is_noted < 0)
         return st_fail_nomem(description->diag);
-    if (file->base && !is_noted)
+    if (!is_noted)
         description->model->has_unknown_base = 1;
     return LMC_OK;
 }
@@ -112,7 +113,8 @@ static lmc_status look_at_archive(description *description, const char *path, co
     }
     if (status == LMC_OK) {
         description->model->original_nbytes += file->original_nbytes;
-        status = look_at_base(description, file);
+        for (size_t i = 0; i < st_file_base_count(file) && status == LMC_OK; i++)
+            status = look_at_base(description, file, i);
     }
     const int is_told = file && file->container == LMC_ST_CONTAINER_SAFETENSORS;
     const size_t shared_nbytes = file ? st_names_shared_nbytes(&file->header) : 0;

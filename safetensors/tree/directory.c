@@ -195,16 +195,17 @@ typedef struct base_check {
     lmc_status status;
 } base_check;
 
+static lmc_status look_at_base(void *user, const lmc_st_file *base)
+{
+    base_check *const check = user;
+    return check_base_is_elsewhere(check->work, base->path, 0);
+}
+
 /* A missing base is reported when the archive is restored. */
 static int look_at_bases(void *user, const lmc_st_file *file)
 {
-    lmc_st_diag unused = {0};
     base_check *const check = user;
-    const lmc_st_file *base = NULL;
-    while (check->status == LMC_OK && st_file_open_base(file, &base, &unused) == LMC_OK && base) {
-        check->status = check_base_is_elsewhere(check->work, base->path, 0);
-        file = base;
-    }
+    check->status = st_file_visit_bases(file, 1, look_at_base, check, NULL);
     return check->status != LMC_OK;
 }
 

@@ -31,41 +31,56 @@ typedef struct facts {
     cli_form_sums forms;
 } facts;
 
-/* The base, then its own base, and so on: lines, or for JSON an object in the other. */
-static void print_bases(const lmc_st_file *file, int is_json)
+/* One base, and its own bases. */
+static void print_base(const lmc_st_file *file, size_t number, int depth, int is_json);
+
+/* The bases, then theirs, and so on: lines; for JSON null, an object, or a list of objects if there are several. */
+static void print_bases(const lmc_st_file *file, int depth, int is_json)
+{
+    const size_t count = file ? lmc_st_base_count(file) : 0;
+    if (is_json && count == 0)
+        printf("null");
+    if (is_json && count > 1)
+        putchar('[');
+    for (size_t i = 0; i < count; i++) {
+        if (is_json && i > 0)
+            putchar(',');
+        print_base(file, i, depth, is_json);
+    }
+    if (is_json && count > 1)
+        putchar(']');
+}
+
+static void print_base(const lmc_st_file *file, size_t number, int depth, int is_json)
 {
     lmc_st_base base = LMC_INIT(lmc_st_base);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     char shown[512];
-    int depth = 0;
-    for (; file && lmc_st_base_info(file, &base) == LMC_OK && base.name; depth++) {
-        const unsigned long long hash = base.content_hash;
-        const unsigned long long nbytes = base.original_nbytes;
-        const unsigned long long needed = base.tensor_count;
-        const unsigned long long count = lmc_st_tensor_count(file);
-        const lmc_st_file *found = NULL;
-        if (lmc_st_open_base(file, &found, &diag) != LMC_OK)
-            found = NULL;
-        if (is_json) {
-            printf("{\"name\":");
-            cli_json_text(base.name);
-            printf(",\"hash\":\"%016llx\",\"nbytes\":%llu,\"tensors\":%llu,\"file\":", hash, nbytes, needed);
-            cli_json_text(found ? lmc_st_path(found) : NULL);
-            printf(",\"base\":");
-        } else {
-            printf("%-13s  %s, %llu bytes, hash %016llx\n",
-                   depth == 0 ? "base:" : "its base:", cli_shown(shown, sizeof shown, base.name), nbytes,
-                   hash);
-            printf("  needed by:   %llu of %llu tensors\n", needed, count);
-            printf("  %s   %s\n", found ? "found:    " : "not found:",
-                   found ? cli_shown(shown, sizeof shown, lmc_st_path(found)) : diag.text);
-        }
-        file = found;
-    }
-    if (is_json)
-        printf("null");
-    for (; is_json && depth > 0; depth--)
+    const lmc_st_file *found = NULL;
+    if (lmc_st_base_info(file, number, &base) != LMC_OK)
+        return;
+    const unsigned long long hash = base.content_hash;
+    const unsigned long long nbytes = base.original_nbytes;
+    const unsigned long long needed = base.tensor_count;
+    const unsigned long long count = lmc_st_tensor_count(file);
+    if (lmc_st_open_base(file, number, &found, &diag) != LMC_OK)
+        found = NULL;
+    if (is_json) {
+        printf("{\"name\":");
+        cli_json_text(base.name);
+        printf(",\"hash\":\"%016llx\",\"nbytes\":%llu,\"tensors\":%llu,\"file\":", hash, nbytes, needed);
+        cli_json_text(found ? lmc_st_path(found) : NULL);
+        printf(",\"base\":");
+        print_bases(found, depth + 1, is_json);
         putchar('}');
+        return;
+    }
+    printf("%-13s  %s, %llu bytes, hash %016llx\n", depth == 0 ? "base:" : "its base:",
+           cli_shown(shown, sizeof shown, base.path), nbytes, hash);
+    printf("  needed by:   %llu of %llu tensors%s\n", needed, count, base.is_equal ? ", all equal" : "");
+    printf("  %s   %s\n", found ? "found:    " : "not found:",
+           found ? cli_shown(shown, sizeof shown, lmc_st_path(found)) : diag.text);
+    print_bases(found, depth + 1, is_json);
 }
 
 /* ---- for programs ---- */
@@ -86,7 +101,7 @@ static void print_json_facts(const facts *facts)
     cli_json_ratio(facts->stored_nbytes, facts->nbytes);
     printf(",\"tensors\":%llu,\"parameters\":%llu,\"base\":",
            (unsigned long long)lmc_st_tensor_count(facts->file), (unsigned long long)facts->parameters);
-    print_bases(facts->file, 1);
+    print_bases(facts->file, 0, 1);
     printf(",\"dtypes\":{");
     const char *separator = "";
     for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
@@ -135,7 +150,7 @@ static void show_facts(const facts *facts)
     }
     printf("tensors:       %llu\n", (unsigned long long)lmc_st_tensor_count(facts->file));
     printf("parameters:    %llu\n", (unsigned long long)facts->parameters);
-    print_bases(facts->file, 0);
+    print_bases(facts->file, 0, 0);
     for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
         const sum *const sum = &facts->by_dtype[i];
         char ratio[24] = "-";

@@ -59,7 +59,7 @@ LMC_TEST(test_snapshots)
     lmc_test_write_snapshot(new, 3);
     convert();
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, NULL, &file, NULL), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_st_base_info(file, &base), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_base_info(file, 0, &base), LMC_OK);
     CU_ASSERT_STRING_EQUAL(base.name, "old.safetensors");
     CU_ASSERT_EQUAL(base.original_nbytes, lmc_test_nbytes(old));
     CU_ASSERT_TRUE(base.tensor_count >= 1);
@@ -257,10 +257,11 @@ LMC_TEST(test_none)
     lmc_test_write_snapshot(new, 0);
     CU_ASSERT_EQUAL(lmc_test_convert(new, NULL, archive, 1, &diag), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, NULL, &file, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_base_info(file, &base), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_base_count(file), 0);
+    CU_ASSERT_EQUAL(lmc_st_base_info(file, 0, &base), LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(base.name);
     const lmc_st_file *next = file;
-    CU_ASSERT_EQUAL(lmc_st_open_base(file, &next, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_open_base(file, 0, &next, &diag), LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(next);
     CU_ASSERT_STRING_EQUAL(lmc_st_path(file), archive);
     lmc_st_close(file);

@@ -21,28 +21,35 @@ typedef struct forged {
 } forged;
 
 static const st_link usual_links[] = {
-    {0, 3, LMC_ST_BASE_FILE}, {2, 4, LMC_ST_BASE_SELF}, {4, 70000, LMC_ST_BASE_FILE}};
+    {0, 3, LMC_ST_BASE_FILE, 0}, {2, 4, LMC_ST_BASE_SELF, 0}, {4, 70000, LMC_ST_BASE_FILE, 0}};
 
-static forged make(const st_link *links, size_t link_count, const char *name)
+static forged make_table(const st_bases *bases)
 {
     uint64_t hashes[TENSOR_COUNT] = {1, 2, 3, 4, 5, 6};
     unsigned char text[] = "{}";
     forged made = {0};
-    st_table table = {.original_nbytes = 10,
-                      .header = text,
-                      .header_nbytes = 2,
-                      .hashes = hashes,
-                      .tensor_count = TENSOR_COUNT,
-                      .bases = {(st_link *)links, link_count, "", 123, 456, 789}};
-    snprintf(table.bases.name, sizeof table.bases.name, "%s", name);
-    if (name[0] == '\0')
-        table.bases.original_nbytes = table.bases.header_hash = table.bases.content_hash = 0;
-    made.nbytes = (size_t)st_table_nbytes(TENSOR_COUNT, 0, st_bases_nbytes(link_count, strlen(name)), 0,
-                                          sizeof(text) - 1);
+    const st_table table = {.original_nbytes = 10,
+                            .header = text,
+                            .header_nbytes = 2,
+                            .hashes = hashes,
+                            .tensor_count = TENSOR_COUNT,
+                            .bases = *bases};
+    made.nbytes = (size_t)st_table_nbytes(TENSOR_COUNT, 0, st_bases_nbytes(bases), 0, sizeof(text) - 1);
     made.bytes = malloc(made.nbytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.bytes);
     st_table_write(&table, text, sizeof(text) - 1, ST_TABLE_METHOD_STORED, made.bytes);
     made.list_at = ST_TABLE_HEAD_NBYTES + 2 + 8 * TENSOR_COUNT;
+    return made;
+}
+
+static forged make(const st_link *links, size_t link_count, const char *name)
+{
+    st_base_entry file = {(char *)name, 123, 456, 789, 0};
+    const st_bases bases = {.links = (st_link *)links,
+                            .link_count = link_count,
+                            .files = &file,
+                            .file_count = name[0] == '\0' ? 0 : 1};
+    forged made = make_table(&bases);
     made.links_at = made.list_at + 32 + (strlen(name) + 7) / 8 * 8;
     return made;
 }
@@ -69,16 +76,101 @@ LMC_TEST(test_round_trip)
     CU_ASSERT_EQUAL(read_again(&made, &table), LMC_OK);
     CU_ASSERT_EQUAL(table.bases.link_count, 3);
     CU_ASSERT_EQUAL(memcmp(table.bases.links, usual_links, sizeof usual_links), 0);
-    CU_ASSERT_STRING_EQUAL(table.bases.name, "step.safetensors");
-    CU_ASSERT_EQUAL(table.bases.original_nbytes, 123);
-    CU_ASSERT_EQUAL(table.bases.header_hash, 456);
-    CU_ASSERT_EQUAL(table.bases.content_hash, 789);
-    CU_ASSERT_EQUAL(st_bases_file_count(&table.bases), 2);
+    CU_ASSERT_EQUAL_FATAL(table.bases.file_count, 1);
+    CU_ASSERT_STRING_EQUAL(table.bases.files[0].path, "step.safetensors");
+    CU_ASSERT_EQUAL(table.bases.files[0].original_nbytes, 123);
+    CU_ASSERT_EQUAL(table.bases.files[0].header_hash, 456);
+    CU_ASSERT_EQUAL(table.bases.files[0].content_hash, 789);
+    CU_ASSERT_EQUAL(st_bases_count_links(&table.bases, 0), 2);
     CU_ASSERT_EQUAL(st_bases_find(&table.bases, 2)->base, 4);
     CU_ASSERT_PTR_NULL(st_bases_find(&table.bases, 3));
     st_table_free(&table);
     free(made.bytes);
     expect(make(usual_links + 1, 1, ""), LMC_OK);
+}
+
+/* ---- several files ---- */
+
+static const st_link several_links[] = {{0, 3, LMC_ST_BASE_FILE, 1},
+                                        {1, 9, LMC_ST_BASE_FILE, 0},
+                                        {2, 4, LMC_ST_BASE_SELF, 0},
+                                        {4, 70000, LMC_ST_BASE_FILE, 1}};
+
+static forged make_several(const char *first, const char *second)
+{
+    st_base_entry files[] = {{(char *)first, 123, 456, 789, 1}, {(char *)second, 12, 45, 78, 0}};
+    const st_bases bases = {.links = (st_link *)several_links,
+                            .link_count = 4,
+                            .files = files,
+                            .file_count = 2,
+                            .is_several = 1,
+                            .has_lengths = 1};
+    forged made = make_table(&bases);
+    made.links_at = made.list_at + 8 + 2 * 32 + (strlen(first) + 7) / 8 * 8 + (strlen(second) + 7) / 8 * 8;
+    return made;
+}
+
+LMC_TEST(test_several_round_trip)
+{
+    st_table table;
+    const forged made = make_several("org/base.lmc/model.safetensors", "x");
+    CU_ASSERT_EQUAL(read_again(&made, &table), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(table.bases.file_count, 2);
+    CU_ASSERT_EQUAL(table.bases.link_count, 4);
+    CU_ASSERT_EQUAL(memcmp(table.bases.links, several_links, sizeof several_links), 0);
+    CU_ASSERT_STRING_EQUAL(table.bases.files[0].path, "org/base.lmc/model.safetensors");
+    CU_ASSERT_STRING_EQUAL(st_base_entry_name(&table.bases.files[0]), "model.safetensors");
+    CU_ASSERT_EQUAL(table.bases.files[0].is_equal, 1);
+    CU_ASSERT_STRING_EQUAL(table.bases.files[1].path, "x");
+    CU_ASSERT_EQUAL(table.bases.files[1].content_hash, 78);
+    CU_ASSERT_EQUAL(table.bases.has_lengths, 1);
+    CU_ASSERT_EQUAL(st_bases_count_links(&table.bases, 1), 2);
+    st_table_free(&table);
+    free(made.bytes);
+}
+
+/* One number of the list is another one: each rule is broken once. */
+LMC_TEST(test_several_refused)
+{
+    static const struct {
+        size_t at; /* from the list on, or from the links on */
+        int is_link;
+        uint32_t value;
+        lmc_status status;
+    } cases[] = {{0, 0, 3, LMC_ERR_CORRUPT},
+                 {0, 0, 0, LMC_ERR_CORRUPT},
+                 {4, 0, 1, LMC_ERR_CORRUPT},
+                 {4, 0, 256, LMC_ERR_CORRUPT},
+                 {8 + 24, 0, 0, LMC_ERR_CORRUPT},
+                 {8 + 24, 0, 2000, LMC_ERR_CORRUPT},
+                 {8 + 28, 0, 2, LMC_ERR_UNSUPPORTED},
+                 {0, 1, 7, LMC_ERR_CORRUPT},
+                 {12, 1, 0, LMC_ERR_CORRUPT},
+                 {8, 1, 3, LMC_ERR_CORRUPT},
+                 {8, 1, 2, LMC_OK},
+                 {20, 1, 1, LMC_ERR_CORRUPT},
+                 {24 + 4, 1, 2, LMC_ERR_CORRUPT},
+                 {24 + 4, 1, 6, LMC_ERR_CORRUPT}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        forged made = make_several("a/b", "cde");
+        lmc_store32(made.bytes + (cases[i].is_link ? made.links_at : made.list_at) + cases[i].at,
+                    cases[i].value);
+        expect(made, cases[i].status);
+    }
+}
+
+LMC_TEST(test_several_paths)
+{
+    static const char *const bad[] = {"/a", "a/", "a//b", "a/../b", "./a", "a/\xff", "..", "x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        expect(make_several(bad[i], "x"), LMC_ERR_CORRUPT); /* the last: twice the same */
+    expect(make_several("a b/.c/\xc3\xa9", "x"), LMC_OK);
+    forged made = make_several("abc", "x");
+    made.bytes[made.list_at + 8 + 32 + 3] = 1; /* behind the path */
+    expect(made, LMC_ERR_CORRUPT);
+    made = make_several("abc", "x");
+    made.bytes[ST_TABLE_HEAD_NBYTES - 32] |= 1u << ST_TABLE_FEATURE_BASE; /* both lists */
+    expect(made, LMC_ERR_CORRUPT);
 }
 
 LMC_TEST(test_names)
@@ -124,15 +216,15 @@ LMC_TEST(test_links)
         size_t count;
         lmc_status status;
     } kinds[] = {
-        {{{5, 0, LMC_ST_BASE_FILE}}, 1, LMC_OK},
-        {{{6, 0, LMC_ST_BASE_FILE}}, 1, LMC_ERR_CORRUPT}, /* no such tensor */
-        {{{2, 0, LMC_ST_BASE_FILE}, {2, 0, LMC_ST_BASE_FILE}}, 2, LMC_ERR_CORRUPT},
-        {{{3, 0, LMC_ST_BASE_FILE}, {2, 0, LMC_ST_BASE_FILE}}, 2, LMC_ERR_CORRUPT},
-        {{{0, 0, LMC_ST_BASE_FILE}, {3, 3, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT}, /* itself */
-        {{{0, 0, LMC_ST_BASE_FILE}, {3, 6, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT},
-        {{{1, 0, LMC_ST_BASE_FILE}, {3, 1, LMC_ST_BASE_SELF}}, 2, LMC_OK},
-        {{{1, 5, LMC_ST_BASE_SELF}, {3, 1, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT},
-        {{{1, 3, LMC_ST_BASE_SELF}, {3, 1, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT}, /* each other */
+        {{{5, 0, LMC_ST_BASE_FILE, 0}}, 1, LMC_OK},
+        {{{6, 0, LMC_ST_BASE_FILE, 0}}, 1, LMC_ERR_CORRUPT}, /* no such tensor */
+        {{{2, 0, LMC_ST_BASE_FILE, 0}, {2, 0, LMC_ST_BASE_FILE, 0}}, 2, LMC_ERR_CORRUPT},
+        {{{3, 0, LMC_ST_BASE_FILE, 0}, {2, 0, LMC_ST_BASE_FILE, 0}}, 2, LMC_ERR_CORRUPT},
+        {{{0, 0, LMC_ST_BASE_FILE, 0}, {3, 3, LMC_ST_BASE_SELF, 0}}, 2, LMC_ERR_CORRUPT}, /* itself */
+        {{{0, 0, LMC_ST_BASE_FILE, 0}, {3, 6, LMC_ST_BASE_SELF, 0}}, 2, LMC_ERR_CORRUPT},
+        {{{1, 0, LMC_ST_BASE_FILE, 0}, {3, 1, LMC_ST_BASE_SELF, 0}}, 2, LMC_OK},
+        {{{1, 5, LMC_ST_BASE_SELF, 0}, {3, 1, LMC_ST_BASE_SELF, 0}}, 2, LMC_ERR_CORRUPT},
+        {{{1, 3, LMC_ST_BASE_SELF, 0}, {3, 1, LMC_ST_BASE_SELF, 0}}, 2, LMC_ERR_CORRUPT}, /* each other */
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const int has_file = kinds[i].links[0].place == LMC_ST_BASE_FILE;
@@ -171,7 +263,8 @@ LMC_TEST(test_every_bit)
         made.bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
         if (read_again(&made, &table) == LMC_OK) {
             CU_ASSERT_EQUAL(table.bases.link_count, 3);
-            CU_ASSERT_TRUE(st_base_name_is_valid(table.bases.name, strlen(table.bases.name)));
+            CU_ASSERT_TRUE(
+                st_base_path_is_valid(table.bases.files[0].path, strlen(table.bases.files[0].path)));
         }
         st_table_free(&table);
         made.bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);

@@ -175,10 +175,10 @@ LMC_TEST(test_use_base)
     for (unsigned step = 0; step < STEP_COUNT; step++)
         files[step] = open_memory(&memory[step], step_name(step, ".lmc"));
     /* without its base, a file says so; afterwards it can still be given */
-    CU_ASSERT_EQUAL(lmc_st_open_base(files[2], &base, &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_st_open_base(files[2], 0, &base, &diag), LMC_ERR_BASE);
     for (unsigned step = STEP_COUNT - 1; step > 0; step--)
         CU_ASSERT_EQUAL(lmc_st_use_base(files[step], files[step - 1], &diag), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_open_base(files[2], &base, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_open_base(files[2], 0, &base, &diag), LMC_OK);
     CU_ASSERT_PTR_EQUAL(base, files[1]);
     for (unsigned step = 0; step < STEP_COUNT; step++)
         expect_step(files[step], step);

@@ -77,7 +77,7 @@ static lmc_status call_with(unsigned call, lmc_st_diag *diag)
     case 1: status = lmc_st_read_range(file, NULL, 0, UINT64_MAX, 1, &byte, diag); break;
     case 2: status = lmc_st_read(file, NULL, 0, &byte, 0, diag); break;
     case 3: status = lmc_st_check_unchanged(file, diag); break;
-    case 4: status = lmc_st_open_base(file, &base, diag); break;
+    case 4: status = lmc_st_open_base(file, 0, &base, diag); break;
     case 5: status = lmc_st_open(out_path, NULL, &file, diag); break;
     case 6: status = lmc_st_verify(out_path, NULL, NULL, diag); break;
     case 7: status = lmc_st_compare(archive_path, old_path, NULL, diag); break;
@@ -115,7 +115,7 @@ LMC_TEST(test_tensors_and_bases)
     lmc_st_base base = LMC_INIT(lmc_st_base), given_base;
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, NULL, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_tensor_info(file, 0, &tensor), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_base_info(file, &base), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_base_info(file, 0, &base), LMC_OK);
     const size_t tensor_ends[] = {sizeof(size_t), offsetof(lmc_st_tensor, shape), sizeof tensor};
     const size_t base_ends[] = {sizeof(size_t), offsetof(lmc_st_base, content_hash), sizeof base};
     for (size_t i = 0; i < 3; i++) {
@@ -123,13 +123,13 @@ LMC_TEST(test_tensors_and_bases)
         CU_ASSERT_EQUAL(lmc_st_tensor_info(file, 0, &given_tensor), LMC_OK);
         CU_ASSERT(is_prefix(&given_tensor, &tensor, sizeof tensor, tensor_ends[i]));
         make_older(&given_base, sizeof given_base, base_ends[i]);
-        CU_ASSERT_EQUAL(lmc_st_base_info(file, &given_base), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_st_base_info(file, 0, &given_base), LMC_OK);
         CU_ASSERT(is_prefix(&given_base, &base, sizeof base, base_ends[i]));
     }
     given_tensor.struct_size++;
     CU_ASSERT_EQUAL(lmc_st_tensor_info(file, 0, &given_tensor), LMC_ERR_ARG);
     given_base.struct_size++;
-    CU_ASSERT_EQUAL(lmc_st_base_info(file, &given_base), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_base_info(file, 0, &given_base), LMC_ERR_ARG);
     lmc_st_close(file);
 }
 
