@@ -235,11 +235,11 @@ lmc_status st_database_open(st_database *database, const char *path, int *is_new
                                  SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                                      SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE,
                                  VFS_NAME);
-    if (result == SQLITE_OK)
-        result = set_up(database->handle);
     if (result != SQLITE_OK)
         return st_database_fail(database, result, diag);
-    result = query_number(database->handle, "PRAGMA page_count", &page_count);
+    result = set_up(database->handle);
+    if (result == SQLITE_OK)
+        result = query_number(database->handle, "PRAGMA page_count", &page_count);
     if ((result & 0xff) == SQLITE_CANTOPEN) /* the file is open: this is what open_file() refuses */
         return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                        "the index of the store has a foreign journal");
