@@ -122,22 +122,22 @@ typedef struct removal_check {
     int exit_status;
 } removal_check;
 
-/* Goes down the chain of bases of one archive. Returns the exit status. */
-static int check_archive(void *user, const lmc_st_file *file)
+/* Goes down the chains of bases of one archive; `dependent` is in one of them. Returns the exit status. */
+static int check_bases(removal_check *check, const lmc_st_file *file, const lmc_st_file *dependent)
 {
-    removal_check *const check = user;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     char shown[200];
     const size_t length = strlen(check->true_in);
-    for (const lmc_st_file *at = file; at && check->exit_status == CLI_OK;) {
-        if (lmc_st_open_base(at, &at, &diag) != LMC_OK) {
+    for (size_t i = 0; i < lmc_st_base_count(dependent) && check->exit_status == CLI_OK; i++) {
+        const lmc_st_file *base = NULL;
+        if (lmc_st_open_base(dependent, i, &base, &diag) != LMC_OK) {
             check->exit_status = cli_report(&diag);
             break;
         }
-        char *const found = at ? realpath(lmc_st_path(at), NULL) : NULL;
-        if (at && !found) {
-            check->exit_status = cli_fail_os(lmc_st_path(at), errno, "cannot find");
-        } else if (at && strncmp(found, check->true_in, length) == 0 &&
+        char *const found = realpath(lmc_st_path(base), NULL);
+        if (!found) {
+            check->exit_status = cli_fail_os(lmc_st_path(base), errno, "cannot find");
+        } else if (strncmp(found, check->true_in, length) == 0 &&
                    (found[length] == '\0' || found[length] == '/' ||
                     length == 1)) { /* it is that, or below it */
             cli_set_diag(&diag, check->in_path, LMC_ERR_ARG,
@@ -146,8 +146,15 @@ static int check_archive(void *user, const lmc_st_file *file)
             check->exit_status = cli_report(&diag);
         }
         free(found);
+        if (check->exit_status == CLI_OK)
+            check_bases(check, file, base);
     }
     return check->exit_status;
+}
+
+static int check_archive(void *user, const lmc_st_file *file)
+{
+    return check_bases(user, file, file);
 }
 
 int cli_base_allows_removal(const cli_args *args, const char *archive_path, const char *in_path)

@@ -4,6 +4,7 @@
 #include "safetensors/store/catalog.h"
 
 #include "safetensors/base/content.h"
+#include "safetensors/engine/engine.h"
 #include "safetensors/os/folder.h"
 #include "safetensors/store/names.h"
 #include "safetensors/tree/copied.h"

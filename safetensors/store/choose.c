@@ -152,17 +152,18 @@ static lmc_status give_matches(const choice *choice, const size_t *chosen, st_ba
         if (number == id_count) {
             lmc_st_file *file = NULL;
             const st_catalog_file *const found = st_catalog_find(&choice->chooser->catalog, relative->file);
-            if (id_count == ST_BASE_FILES_MAX || open_file(choice, relative->file, &file) != LMC_OK)
+            const size_t path_nbytes = strlen(found->path) - strlen(LMC_ARCHIVE_SUFFIX);
+            if (id_count == ST_BASE_FILES_MAX || !st_base_path_is_valid(found->path, path_nbytes) ||
+                open_file(choice, relative->file, &file) != LMC_OK)
                 continue; /* it is stored without a base */
-            status = st_base_set_add(bases, file, found->path, memory, choice->diag);
+            status = st_base_set_add(bases, file, found->path, path_nbytes, memory, choice->diag);
             ids[id_count++] = relative->file;
         }
         if (status == LMC_OK)
-            st_matches_set(matches, choice->relatives.wanted[i],
-                           (st_match){1,
-                                      {choice->relatives.wanted[i], relative->tensor, LMC_ST_BASE_FILE,
-                                       (uint32_t)number},
-                                      relative->form});
+            st_matches_set(matches, &(st_match){.is_there = 1,
+                                                .link = {choice->relatives.wanted[i], relative->tensor,
+                                                         LMC_ST_BASE_FILE, (uint32_t)number},
+                                                .form = relative->form});
     }
     st_release(memory, ids);
     return status;

@@ -75,8 +75,8 @@ static void print_base(const lmc_st_file *file, size_t number, int depth, int is
         putchar('}');
         return;
     }
-    printf("%-13s  %s, %llu bytes, hash %016llx\n", depth == 0 ? "base:" : "its base:",
-           cli_shown(shown, sizeof shown, base.path), nbytes, hash);
+    printf("%-13s  %s, %llu bytes, hash %016llx\n",
+           depth == 0 ? "base:" : "its base:", cli_shown(shown, sizeof shown, base.path), nbytes, hash);
     printf("  needed by:   %llu of %llu tensors%s\n", needed, count, base.is_equal ? ", all equal" : "");
     printf("  %s   %s\n", found ? "found:    " : "not found:",
            found ? cli_shown(shown, sizeof shown, lmc_st_path(found)) : diag.text);

@@ -1,0 +1,67 @@
+/*
+ * database.h - the SQLite file of an index: opened as a file that anyone may have written, with our schema or not at
+ * all; its statements, and SQLite's results as statuses.
+ */
+#ifndef LMC_SAFETENSORS_STORE_DATABASE_H
+#define LMC_SAFETENSORS_STORE_DATABASE_H
+
+#include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
+
+#include <sqlite3.h>
+
+/* The statements, each prepared when it is first used. */
+typedef enum st_sql {
+    ST_SQL_BEGIN,
+    ST_SQL_COMMIT,
+    ST_SQL_ROLLBACK,
+    ST_SQL_FILE_LIST,
+    ST_SQL_FILE_MODEL,
+    ST_SQL_FILE_TENSORS,
+    ST_SQL_FILE_OF_PATH,
+    ST_SQL_FILE_OF_MODEL,
+    ST_SQL_FILE_ADD,
+    ST_SQL_FILE_REMOVE,
+    ST_SQL_KIND_FIND,
+    ST_SQL_KIND_ADD,
+    ST_SQL_KIND_SET,
+    ST_SQL_COARSE_READ,
+    ST_SQL_COARSE_ADD,
+    ST_SQL_COARSE_CUT,
+    ST_SQL_EQUAL_FIND,
+    ST_SQL_EQUAL_ADD,
+    ST_SQL_EQUAL_REMOVE,
+    ST_SQL_COUNT
+} st_sql;
+
+typedef struct st_database {
+    sqlite3 *handle;
+    sqlite3_stmt *statements[ST_SQL_COUNT];
+} st_database;
+
+/* Opens or makes the file; path NULL: a database in memory. A link is not followed, a journal is only read if it is for
+ * this file. *is_new: it was made. st_database_close() follows, even after a failure.
+ * Errors: CORRUPT if it is no index of this version, whatever else it is; IO, NOMEM. */
+lmc_status st_database_open(st_database *database, const char *path, int *is_new, lmc_st_diag *diag);
+void st_database_close(st_database *database);
+
+/* Fails with what SQLite's result means: CORRUPT, NOMEM or IO. */
+lmc_status st_database_fail(const st_database *database, int result, lmc_st_diag *diag);
+
+/* Gets a statement ready, with the first `count` of its parameters set to these integers. It must be reset with
+ * st_sql_end() before it serves again. Errors: as st_database_fail(). */
+lmc_status st_sql_begin(st_database *database, st_sql sql, const int64_t *parameters, int count,
+                        sqlite3_stmt **statement, lmc_st_diag *diag);
+
+/* Steps to the next row. *has_row: 0 at the end. Errors: as st_database_fail(). */
+lmc_status st_sql_step(const st_database *database, sqlite3_stmt *statement, int *has_row, lmc_st_diag *diag);
+void st_sql_end(sqlite3_stmt *statement);
+
+/* Runs a statement that gives no rows. Errors: as st_database_fail(). */
+lmc_status st_sql_execute(st_database *database, st_sql sql, const int64_t *parameters, int count,
+                          lmc_st_diag *diag);
+
+/* A blob of the row, or NULL if it is none or has other than nbytes bytes. It is valid until the next step. */
+const unsigned char *st_sql_blob(sqlite3_stmt *statement, int column, size_t nbytes);
+
+#endif
