@@ -51,9 +51,9 @@ static const char about_repair[] =
     "the index of a store, or run.json of a run. Damaged archives stay as they are.\n"
     "The other commands that change a store remove unfinished work, too.\n";
 
-const cli_command *const cli_store_commands[] = {&cli_store_add,  &cli_store_ls,      &cli_store_info,
-                                                 &cli_store_get,  &cli_store_restore, &cli_store_verify,
-                                                 &cli_store_drop, &cli_store_repair,  NULL};
+const cli_command *const cli_store_commands[] = {&cli_store_add,     &cli_store_ls,     &cli_store_info,
+                                                 &cli_store_restore, &cli_store_get,    &cli_store_verify,
+                                                 &cli_store_drop,    &cli_store_repair, NULL};
 
 const cli_command cli_store = {"store",          CLI_STORE, "keep models, each as what differs from others",
                                "COMMAND STORE ", about,     NULL,
@@ -153,31 +153,13 @@ static void show_model(void *user, lmc_store_event event, const lmc_store_model 
 
 /* ---- add ---- */
 
-/* What the model at a path is called without --as; to be freed. NULL: out of memory. */
-static char *name_of_path(const char *path)
-{
-    char *text = strndup(path, lmc_path_length(path));
-    const char *name = text ? lmc_last_component(text) : "";
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        char *const real = realpath(path, NULL);
-        if (real) {
-            free(text);
-            text = real;
-            name = lmc_last_component(text);
-        }
-    }
-    char *const copy = text ? strdup(name) : NULL;
-    free(text);
-    return copy;
-}
-
 /* The names of the models at the operands from number 1 on, NULL behind them; to be freed. Returns the exit status,
  * after a message if it is not CLI_OK. */
 static int name_models(const cli_args *args, char **names)
 {
     char shown[160];
     for (int i = 1; i < args->operand_count; i++) {
-        char *const name = args->name ? strdup(args->name) : name_of_path(args->operands[i]);
+        char *const name = args->name ? strdup(args->name) : cli_own_name(args->operands[i]);
         names[i - 1] = name;
         if (!name)
             return cli_fail_nomem();
