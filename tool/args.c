@@ -182,6 +182,15 @@ static int read_number(const char *text, uint64_t most, uint64_t *number)
     return lmc_read_number(&text, NULL, number) && *text == '\0' && *number <= most;
 }
 
+/* The same for one of at least 1. */
+static int read_count(const char *text, unsigned most, unsigned *count)
+{
+    uint64_t number = 0;
+    const int is_read = read_number(text, most, &number) && number > 0;
+    *count = (unsigned)number;
+    return is_read;
+}
+
 int cli_read_step(const char *text, uint64_t *step)
 {
     return read_number(text, LMC_RUN_STEP_MAX, step);
@@ -263,14 +272,12 @@ static int apply_option(parser *parser, const cli_option *option, const char *va
             args->settle_ms = (uint64_t)(seconds * 1000 + 0.5);
         break;
     case CLI_OPT_KEY_EVERY:
-        if (!read_number(value, LMC_RUN_KEY_EVERY_MAX, &number) || number == 0)
+        if (!read_count(value, LMC_RUN_KEY_EVERY_MAX, &args->key_every))
             fault = "a key frame is made every 1 to 63 steps, not";
-        args->key_every = (unsigned)number;
         break;
     case CLI_OPT_DEPTH:
-        if (!read_number(value, LMC_STORE_DEPTH_MAX, &number) || number == 0)
+        if (!read_count(value, LMC_STORE_DEPTH_MAX, &args->depth))
             fault = "the depth must be 1 to 62, not";
-        args->depth = (unsigned)number;
         break;
     case CLI_OPT_LAST:
     case CLI_OPT_EVERY:

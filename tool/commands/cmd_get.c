@@ -193,32 +193,49 @@ const cli_command cli_get = {
 
 /* ---- of a step of a run, or a model of a store ---- */
 
-/* Opens the file of the step or model operands[1] that has the tensor, as lmc_run_open_tensor() does. */
-typedef lmc_status (*tensor_opener)(const cli_args *args, const char *tensor, lmc_st_file **file,
-                                    uint64_t *index, lmc_st_diag *diag);
-
-/* Writes what operands[2] picks, a tensor or a part of one. Returns the exit status. */
-static int get_of_kept(const cli_args *args, tensor_opener open_tensor)
+/* Opens the file of the step or model operands[1] that has the tensor. */
+static lmc_status open_tensor(const cli_args *args, const char *tensor, lmc_st_file **file, uint64_t *index,
+                              lmc_st_diag *diag)
 {
-    uint64_t index = 0;
+    uint64_t step = 0;
+    if (strcmp(args->command, cli_store_get.name) == 0)
+        return lmc_store_open_tensor(args->operands[0], args->operands[1], tensor, NULL, file, index, diag);
+    (void)cli_read_step(args->operands[1], &step); /* it is one */
+    return lmc_run_open_tensor(args->operands[0], step, tensor, NULL, file, index, diag);
+}
+
+/* Of run get and store get. */
+static int run_get_of_kept(const cli_args *args)
+{
+    uint64_t number = 0; /* of a step, or of the tensor */
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    const int is_run = strcmp(args->command, cli_run_get.name) == 0;
+    if (args->operand_count != 3)
+        return cli_usage_error(args->command,
+                               is_run ? "run get takes a run, a step and the name of a tensor"
+                                      : "store get takes a store, a model and the name of a tensor");
+    int exit_status = is_run                            ? cli_run_read_step(args, 1, &number)
+                      : cli_store_are_names(args, 1, 2) ? CLI_OK
+                                                        : CLI_USAGE;
+    if (exit_status != CLI_OK)
+        return exit_status;
     char *const name = args->operands[2];
     const char *slice = "";
-    lmc_status status = open_tensor(args, name, &file, &index, &diag);
+    lmc_status status = open_tensor(args, name, &file, &number, &diag);
     const size_t length = cli_slice_name_length(name);
     if (status == LMC_ERR_ARG && length != SIZE_MAX) { /* no tensor has just this name */
         char *const whole = strndup(name, length);
         if (!whole)
             return cli_fail_nomem();
         slice = name + length;
-        status = open_tensor(args, whole, &file, &index, &diag);
+        status = open_tensor(args, whole, &file, &number, &diag);
         free(whole);
     }
-    int exit_status = status == LMC_OK ? CLI_OK : cli_report(&diag);
+    exit_status = status == LMC_OK ? CLI_OK : cli_report(&diag);
     if (exit_status ==
         CLI_OK) { /* the operand that "lmc-st get" would have: the tensor's own name, and the slice */
-        const lmc_st_tensor tensor = cli_tensor(file, index);
+        const lmc_st_tensor tensor = cli_tensor(file, number);
         char *const operand = malloc(tensor.name_nbytes + strlen(slice) + 1);
         if (operand) {
             memcpy(operand, tensor.name, tensor.name_nbytes);
@@ -231,40 +248,9 @@ static int get_of_kept(const cli_args *args, tensor_opener open_tensor)
     return exit_status;
 }
 
-static lmc_status open_of_step(const cli_args *args, const char *tensor, lmc_st_file **file, uint64_t *index,
-                               lmc_st_diag *diag)
-{
-    uint64_t step = 0;
-    (void)cli_read_step(args->operands[1], &step); /* it is one */
-    return lmc_run_open_tensor(args->operands[0], step, tensor, NULL, file, index, diag);
-}
-
-static int run_get_of_step(const cli_args *args)
-{
-    uint64_t step = 0;
-    if (args->operand_count != 3)
-        return cli_usage_error(args->command, "run get takes a run, a step and the name of a tensor");
-    const int exit_status = cli_run_read_step(args, 1, &step);
-    return exit_status == CLI_OK ? get_of_kept(args, open_of_step) : exit_status;
-}
-
 const cli_command cli_run_get = {
     "run get", CLI_RUN_GET,    "write the bytes of a tensor of a step", "RUN_DIR STEP NAME ", about_run,
-    NULL,      run_get_of_step};
-
-static lmc_status open_of_model(const cli_args *args, const char *tensor, lmc_st_file **file, uint64_t *index,
-                                lmc_st_diag *diag)
-{
-    return lmc_store_open_tensor(args->operands[0], args->operands[1], tensor, NULL, file, index, diag);
-}
-
-static int run_get_of_model(const cli_args *args)
-{
-    if (args->operand_count != 3)
-        return cli_usage_error(args->command, "store get takes a store, a model and the name of a tensor");
-    return cli_store_are_names(args, 1, 2) ? get_of_kept(args, open_of_model) : CLI_USAGE;
-}
-
+    NULL,      run_get_of_kept};
 const cli_command cli_store_get = {
-    "store get", CLI_STORE_GET,   "write the bytes of a tensor of a model", "STORE MODEL NAME ", about_store,
-    NULL,        run_get_of_model};
+    "store get", CLI_STORE_GET,  "write the bytes of a tensor of a model", "STORE MODEL NAME ", about_store,
+    NULL,        run_get_of_kept};

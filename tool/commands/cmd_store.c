@@ -174,11 +174,21 @@ static int name_models(const cli_args *args, char **names)
     return CLI_OK;
 }
 
-static int add_models(const cli_args *args, char *const *names)
+static int store_add(const cli_args *args)
 {
-    int worst = CLI_OK;
-    store_job own = {.is_json = (args->seen & CLI_OPT_JSON) != 0};
-    for (int i = 1; i < args->operand_count && worst < 128; i++) {
+    if (args->operand_count < 2)
+        return cli_usage_error(args->command, "store add takes a store and one model or more");
+    if (args->name && args->operand_count > 2)
+        return cli_usage_error(args->command, "--as is for one model");
+    if (!cli_kept_are_paths(args, 1))
+        return CLI_USAGE;
+    char **const names = calloc((size_t)args->operand_count, sizeof *names);
+    if (!names)
+        return cli_fail_nomem();
+    const int name_status = name_models(args, names);
+    store_job own = {.is_json = (args->seen & CLI_OPT_JSON) != 0 && name_status == CLI_OK};
+    int worst = name_status;
+    for (int i = 1; i < args->operand_count && name_status == CLI_OK && worst < 128; i++) {
         lmc_store_add_options options = LMC_INIT(lmc_store_add_options);
         cli_job *const job = &own.job;
         cli_job_start(job, args, args->operands[i]);
@@ -199,28 +209,11 @@ static int add_models(const cli_args *args, char *const *names)
     }
     if (own.is_json)
         printf(own.object_count == 0 ? "[]\n" : "]\n");
-    const int output_status = cli_finish_output();
-    return worst == CLI_OK ? output_status : worst;
-}
-
-static int store_add(const cli_args *args)
-{
-    if (args->operand_count < 2)
-        return cli_usage_error(args->command, "store add takes a store and one model or more");
-    if (args->name && args->operand_count > 2)
-        return cli_usage_error(args->command, "--as is for one model");
-    if (!cli_kept_are_paths(args, 1))
-        return CLI_USAGE;
-    char **const names = calloc((size_t)args->operand_count, sizeof *names);
-    if (!names)
-        return cli_fail_nomem();
-    int exit_status = name_models(args, names);
-    if (exit_status == CLI_OK)
-        exit_status = add_models(args, names);
     for (int i = 0; i < args->operand_count; i++)
         free(names[i]);
     free(names);
-    return exit_status;
+    const int output_status = cli_finish_output();
+    return worst == CLI_OK ? output_status : worst;
 }
 
 const cli_command cli_store_add = {
@@ -246,24 +239,6 @@ static int store_restore(const cli_args *args)
                                                &job.result, &job.diag));
 }
 
-static lmc_status verify_models(cli_job *job, const char *const *names, size_t count)
-{
-    lmc_store_verify_options options = LMC_INIT(lmc_store_verify_options);
-    options.common = job->common;
-    options.model_done = show_model;
-    options.damage = cli_job_show_damage;
-    options.file_done = cli_job_show_file;
-    return lmc_store_verify(job->args->operands[0], names, count, &options, &job->result, &job->diag);
-}
-
-static lmc_status drop_models(cli_job *job, const char *const *names, size_t count)
-{
-    lmc_store_drop_options options = LMC_INIT(lmc_store_drop_options);
-    options.common = job->common;
-    options.model_done = show_model;
-    return lmc_store_drop(job->args->operands[0], names, count, &options, &job->diag);
-}
-
 /* Of store verify and store drop, which take names. */
 static int store_on_models(const cli_args *args)
 {
@@ -276,9 +251,17 @@ static int store_on_models(const cli_args *args)
         return CLI_USAGE;
     const char *const *const names = (const char *const *)(args->operands + 1);
     const size_t count = (size_t)args->operand_count - 1;
-    cli_job_start(&own.job, args, args->operands[0]);
-    return cli_kept_end(&own.job, is_drop ? drop_models(&own.job, names, count)
-                                          : verify_models(&own.job, names, count));
+    cli_job *const job = &own.job;
+    lmc_store_drop_options drop = LMC_INIT(lmc_store_drop_options);
+    lmc_store_verify_options verify = LMC_INIT(lmc_store_verify_options);
+    cli_job_start(job, args, args->operands[0]);
+    drop.common = verify.common = job->common;
+    drop.model_done = verify.model_done = show_model;
+    verify.damage = cli_job_show_damage;
+    verify.file_done = cli_job_show_file;
+    return cli_kept_end(
+        job, is_drop ? lmc_store_drop(args->operands[0], names, count, &drop, &job->diag)
+                     : lmc_store_verify(args->operands[0], names, count, &verify, &job->result, &job->diag));
 }
 
 static int store_repair(const cli_args *args)

@@ -51,19 +51,10 @@ static void print_totals(const totals *totals)
 
 /* ---- the list ---- */
 
-static void print_row(const lmc_store_model *model)
+static int store_ls(const cli_args *args)
 {
     char depth[24];
     char when[32];
-    cli_kept_print_columns(model->file_count, model->original_nbytes, model->stored_nbytes);
-    printf("  %5s  %19s  ", cli_kept_count(model->depth, "?", depth), cli_kept_time(model->time_s, when));
-    cli_store_print_name(model->name);
-    (void)cli_store_print_bases(model, "  based on ");
-    printf("\n");
-}
-
-static int store_ls(const cli_args *args)
-{
     lmc_store *store = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const int is_json = (args->seen & CLI_OPT_JSON) != 0;
@@ -78,13 +69,17 @@ static int store_ls(const cli_args *args)
     }
     for (uint64_t i = 0; i < totals.models && cli_output_works(); i++) {
         const lmc_store_model model = model_at(store, i);
-        if (!is_json) {
-            print_row(&model);
+        if (is_json) {
+            printf(i == 0 ? "[{" : ",\n {");
+            cli_store_json_model(&model);
+            printf("}");
             continue;
         }
-        printf(i == 0 ? "[{" : ",\n {");
-        cli_store_json_model(&model);
-        printf("}");
+        cli_kept_print_columns(model.file_count, model.original_nbytes, model.stored_nbytes);
+        printf("  %5s  %19s  ", cli_kept_count(model.depth, "?", depth), cli_kept_time(model.time_s, when));
+        cli_store_print_name(model.name);
+        (void)cli_store_print_bases(&model, "  based on ");
+        printf("\n");
     }
     if (is_json)
         printf(totals.models == 0 ? "[]\n" : "]\n");
