@@ -132,7 +132,8 @@ def test_copy_costs_little(tool, directory, form):
     made = base_and_others(tool, directory, base)
     folder = os.path.join(directory, "made")
     copy = prefixed(base, "model.") if form == "renamed" else base
-    made["copy"] = write_directory(folder, "copy", copy, 3, ()) if form == "shards" else write_file(folder, "copy", copy)
+    made["copy"] = (write_directory(folder, "copy", copy, 3, ()) if form == "shards" else
+                    write_file(folder, "copy", copy))
     add(tool, place(directory), made["copy"])
     entry = listed(tool, place(directory))["copy"]
     files = entry["files"] - (form == "shards")
