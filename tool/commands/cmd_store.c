@@ -86,11 +86,11 @@ static int check_name(const cli_args *args, const char *name)
     char shown[160];
     if (lmc_store_name_is_valid(name))
         return 1;
-    (void)cli_usage_error(args->command,
-                          "no model can have the name \"%s\": a name has up to 32 parts of 1 to %d bytes of "
-                          "UTF-8 with / between "
-                          "them; none begins with a dot, and none but the last ends in .lmc",
-                          cli_shown(shown, sizeof shown, name), LMC_STORE_SEGMENT_NBYTES_MAX);
+    (void)cli_usage_error(
+        args->command,
+        "no model can have the name \"%s\": a name has up to 32 parts of 1 to %d bytes of "
+        "UTF-8 with / between them; none begins with a dot, and none but the last ends in .lmc",
+        cli_shown(shown, sizeof shown, name), LMC_STORE_SEGMENT_NBYTES_MAX);
     return 0;
 }
 
