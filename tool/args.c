@@ -9,17 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_COMMANDS ((CLI_ANALYZE << 1) - 1)
+#define ALL_COMMANDS ((CLI_STORE_REPAIR << 1) - 1)
 #define RUN_ADDS (CLI_RUN_ADD | CLI_RUN_WATCH)
+#define ADDS (RUN_ADDS | CLI_STORE_ADD)
 #define RUN_WORK (RUN_ADDS | CLI_RUN_RESTORE | CLI_RUN_VERIFY | CLI_RUN_DROP | CLI_RUN_KEEP | CLI_RUN_DIFF)
+#define STORE_WORK (CLI_STORE_ADD | CLI_STORE_RESTORE | CLI_STORE_VERIFY | CLI_STORE_DROP)
 #define WITH_BASE (CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_INFO | CLI_GET | CLI_DIFF)
 
 const cli_option cli_options[] = {
-    {CLI_OPT_JSON, 0, "json", NULL, CLI_LS | CLI_ANALYZE | CLI_BENCH | CLI_RUN_LS,
+    {CLI_OPT_JSON, 0, "json", NULL,
+     CLI_LS | CLI_ANALYZE | CLI_BENCH | CLI_RUN_LS | CLI_STORE_ADD | CLI_STORE_LS,
      "print an array of objects; lmc-st(1) has their keys"},
-    {CLI_OPT_JSON, 0, "json", NULL, CLI_INFO | CLI_DIFF | CLI_DOCTOR | CLI_RUN_INFO | CLI_RUN_DIFF,
+    {CLI_OPT_JSON, 0, "json", NULL,
+     CLI_INFO | CLI_DIFF | CLI_DOCTOR | CLI_RUN_INFO | CLI_RUN_DIFF | CLI_STORE_INFO,
      "print an object; lmc-st(1) has its keys"},
     {CLI_OPT_STEP, 0, "step", "N", CLI_RUN_ADD, "the step, instead of the one in the snapshot's name"},
+    {CLI_OPT_AS, 0, "as", "NAME", CLI_STORE_ADD, "the model's name, instead of the last part of PATH"},
+    {CLI_OPT_DEPTH, 0, "depth", "N", CLI_STORE_ADD,
+     "the models that it may need, one below the other; 1 to 62;\n"
+     "default 1"},
     {CLI_OPT_SETTLE, 0, "settle", "S", CLI_RUN_WATCH, "seconds without a change before adding; default 5"},
     {CLI_OPT_KEY_EVERY, 0, "key-every", "K", RUN_ADDS,
      "a key frame after at most K steps, 1 to 63; the run\n"
@@ -36,12 +44,13 @@ const cli_option cli_options[] = {
     {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_CONVERT | CLI_RESTORE,
      "name of the output, \"-\" for standard output; with several\n"
      "inputs, an existing directory for the outputs"},
-    {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_GET, "name of the output, \"-\" for standard output"},
-    {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_RUN_RESTORE, "name of the file or directory that is written"},
-    {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_RUN_GET, "name of the output, \"-\" for standard output"},
+    {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_GET | CLI_RUN_GET | CLI_STORE_GET,
+     "name of the output, \"-\" for standard output"},
+    {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_RUN_RESTORE | CLI_STORE_RESTORE,
+     "name of the file or directory that is written"},
     {CLI_OPT_STDOUT, 'c', "stdout", NULL, CLI_CONVERT | CLI_RESTORE,
      "write to standard output; the default if the input is \"-\""},
-    {CLI_OPT_LEVEL, 0, "level", "LEVEL", CLI_CONVERT | RUN_ADDS,
+    {CLI_OPT_LEVEL, 0, "level", "LEVEL", CLI_CONVERT | ADDS,
      "default, fast (a little larger) or max (slower, smaller)"},
     {CLI_OPT_BASE, 0, "base", "OLD", CLI_CONVERT,
      "store what has changed since OLD, an earlier snapshot of IN\n"
@@ -54,23 +63,24 @@ const cli_option cli_options[] = {
      "where the base of OLD is, if OLD is an archive with a base"},
     {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", WITH_BASE | CLI_BENCH | CLI_ANALYZE,
      "where bases are looked for, before an archive's directory"},
-    {CLI_OPT_EXCLUDE, 0, "exclude", "GLOB", CLI_CONVERT | RUN_ADDS,
+    {CLI_OPT_EXCLUDE, 0, "exclude", "GLOB", CLI_CONVERT | ADDS,
      "in a directory, copy files whose path or name matches GLOB"},
     {CLI_OPT_RAW, 0, "raw", NULL,
      CLI_CONVERT | CLI_LS | CLI_INFO | CLI_GET | CLI_DIFF | CLI_BENCH | CLI_ANALYZE,
      "accept files of any kind; unknown ones are cut into pieces"},
     {CLI_OPT_THREADS, 'j', "threads", "N",
-     CLI_CONVERT | CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_DIFF | RUN_WORK,
+     CLI_CONVERT | CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_DIFF | RUN_WORK | STORE_WORK,
      "number of threads; 0, the default, is one per core"},
     {CLI_OPT_THREADS, 'j', "threads", "N", CLI_BENCH, "number of threads; default 1, 0 is one per core"},
     {CLI_OPT_FORCE, 'f', "force", NULL, CLI_CONVERT | CLI_RESTORE,
      "replace an existing output (a directory as a whole); write\n"
      "even to a terminal"},
     {CLI_OPT_FORCE, 'f', "force", NULL, CLI_RUN_ADD, "replace an existing step that has other content"},
-    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_RUN_RESTORE,
+    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_STORE_ADD, "replace an existing model that has other content"},
+    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_RUN_RESTORE | CLI_STORE_RESTORE,
      "replace an existing output, a directory as a whole"},
     {CLI_OPT_FORCE, 'f', "force", NULL, CLI_CAT, "write even to a terminal"},
-    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_GET | CLI_RUN_GET,
+    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_GET | CLI_RUN_GET | CLI_STORE_GET,
      "replace an existing output; write even to a terminal"},
     {CLI_OPT_RM, 0, "rm", NULL, CLI_CONVERT, "remove IN after OUT was read back and restored to IN"},
     {CLI_OPT_RM, 0, "rm", NULL, RUN_ADDS, "remove a snapshot after its step was read and compared"},
@@ -81,19 +91,27 @@ const cli_option cli_options[] = {
      "and name the others; the exit status is then 1"},
     {CLI_OPT_DRY_RUN, 0, "dry-run", NULL, CLI_RUN_ADD | CLI_RUN_DROP | CLI_RUN_KEEP,
      "change nothing, only say what would be done"},
-    {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_CONVERT | CLI_RESTORE | CLI_RUN_RESTORE,
+    {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_CONVERT | CLI_RESTORE | CLI_RUN_RESTORE | CLI_STORE_RESTORE,
      "do not wait until OUT has reached the disk"},
     {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, RUN_ADDS, "do not wait until the step has reached the disk"},
+    {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_STORE_ADD,
+     "do not wait until the model has reached the disk"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_CONVERT, "no progress bar, summary, or warning"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RESTORE, "neither progress bar nor summary on a terminal"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_VERIFY, "no progress bar, summary, or line on plain files"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_DIFF | CLI_RUN_DIFF, "no output, only the exit status"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, RUN_ADDS, "no progress bar, no line for a step, no warning"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RUN_DROP | CLI_RUN_KEEP, "no progress bar, no line for a step"},
-    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RUN_RESTORE | CLI_RUN_VERIFY, "no progress bar on a terminal"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_STORE_ADD, "no progress bar, no line for a model, no warning"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_STORE_DROP, "no progress bar, no line for a model"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL,
+     CLI_RUN_RESTORE | CLI_RUN_VERIFY | CLI_STORE_RESTORE | CLI_STORE_VERIFY,
+     "no progress bar on a terminal"},
     {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_CONVERT | CLI_RESTORE | CLI_VERIFY,
      "summary of each file, even without a terminal"},
-    {CLI_OPT_VERBOSE, 'v', "verbose", NULL, RUN_ADDS | CLI_RUN_RESTORE, "a line for each file"},
+    {CLI_OPT_VERBOSE, 'v', "verbose", NULL, ADDS | CLI_RUN_RESTORE | CLI_STORE_RESTORE,
+     "a line for each file"},
+    {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_STORE_VERIFY, "a line for each model and each file"},
     {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_RUN_VERIFY, "a line for each step and each file"},
     {CLI_OPT_TEST, 't', "test", NULL, 0, "the same as verify"},
     {CLI_OPT_VERSION, 0, "version", NULL, 0, "print the version"},
@@ -104,7 +122,7 @@ const cli_option cli_options[] = {
 
 /* ---- what the table says ---- */
 
-unsigned cli_options_of(unsigned command)
+unsigned cli_options_of(uint64_t command)
 {
     unsigned found = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++)
@@ -120,7 +138,7 @@ const char *cli_option_name(unsigned bit)
     return "";
 }
 
-void cli_print_options(unsigned command)
+void cli_print_options(uint64_t command)
 {
     enum { HELP_COLUMN = 21 };
     for (size_t i = 0; i < OPTION_COUNT; i++) {
@@ -164,6 +182,15 @@ static int read_number(const char *text, uint64_t most, uint64_t *number)
     return lmc_read_number(&text, NULL, number) && *text == '\0' && *number <= most;
 }
 
+/* The same for one of at least 1. */
+static int read_count(const char *text, unsigned most, unsigned *count)
+{
+    uint64_t number = 0;
+    const int is_read = read_number(text, most, &number) && number > 0;
+    *count = (unsigned)number;
+    return is_read;
+}
+
 int cli_read_step(const char *text, uint64_t *step)
 {
     return read_number(text, LMC_RUN_STEP_MAX, step);
@@ -175,6 +202,7 @@ static const char *set_name(cli_args *args, const cli_option *option, const char
     const int is_empty = value[0] == '\0';
     switch (option->bit) {
     case CLI_OPT_RANGE: args->range = value; return NULL;
+    case CLI_OPT_AS: args->name = value; return NULL;
     case CLI_OPT_OUTPUT:
         args->output = value;
         *subject = "-o";
@@ -244,9 +272,12 @@ static int apply_option(parser *parser, const cli_option *option, const char *va
             args->settle_ms = (uint64_t)(seconds * 1000 + 0.5);
         break;
     case CLI_OPT_KEY_EVERY:
-        if (!read_number(value, LMC_RUN_KEY_EVERY_MAX, &number) || number == 0)
+        if (!read_count(value, LMC_RUN_KEY_EVERY_MAX, &args->key_every))
             fault = "a key frame is made every 1 to 63 steps, not";
-        args->key_every = (unsigned)number;
+        break;
+    case CLI_OPT_DEPTH:
+        if (!read_count(value, LMC_STORE_DEPTH_MAX, &args->depth))
+            fault = "the depth must be 1 to 62, not";
         break;
     case CLI_OPT_LAST:
     case CLI_OPT_EVERY:

@@ -5,6 +5,7 @@
 #define LMC_TOOL_ARGS_H
 
 #include "lmc_run.h"
+#include "lmc_store.h"
 
 /* Options, as bits of cli_args.seen. */
 #define CLI_OPT_OUTPUT (1u << 0)
@@ -34,31 +35,42 @@
 #define CLI_OPT_LAST (1u << 24)
 #define CLI_OPT_EVERY (1u << 25)
 #define CLI_OPT_SETTLE (1u << 26)
+#define CLI_OPT_AS (1u << 27)
+#define CLI_OPT_DEPTH (1u << 28)
 
 /* Commands, as bits of the table of options. */
-#define CLI_CONVERT (1u << 0)
-#define CLI_RESTORE (1u << 1)
-#define CLI_VERIFY (1u << 2)
-#define CLI_CAT (1u << 3)
-#define CLI_LS (1u << 4)
-#define CLI_INFO (1u << 5)
-#define CLI_GET (1u << 6)
-#define CLI_DIFF (1u << 7)
-#define CLI_BENCH (1u << 8)
-#define CLI_DOCTOR (1u << 9)
-#define CLI_RUN (1u << 10)
-#define CLI_RUN_ADD (1u << 11)
-#define CLI_RUN_LS (1u << 12)
-#define CLI_RUN_INFO (1u << 13)
-#define CLI_RUN_RESTORE (1u << 14)
-#define CLI_RUN_GET (1u << 15)
-#define CLI_RUN_VERIFY (1u << 16)
-#define CLI_RUN_DROP (1u << 17)
-#define CLI_RUN_KEEP (1u << 18)
-#define CLI_RUN_DIFF (1u << 19)
-#define CLI_RUN_REPAIR (1u << 20)
-#define CLI_RUN_WATCH (1u << 21)
-#define CLI_ANALYZE (1u << 22)
+#define CLI_CONVERT (UINT64_C(1) << 0)
+#define CLI_RESTORE (UINT64_C(1) << 1)
+#define CLI_VERIFY (UINT64_C(1) << 2)
+#define CLI_CAT (UINT64_C(1) << 3)
+#define CLI_LS (UINT64_C(1) << 4)
+#define CLI_INFO (UINT64_C(1) << 5)
+#define CLI_GET (UINT64_C(1) << 6)
+#define CLI_DIFF (UINT64_C(1) << 7)
+#define CLI_BENCH (UINT64_C(1) << 8)
+#define CLI_DOCTOR (UINT64_C(1) << 9)
+#define CLI_RUN (UINT64_C(1) << 10)
+#define CLI_RUN_ADD (UINT64_C(1) << 11)
+#define CLI_RUN_LS (UINT64_C(1) << 12)
+#define CLI_RUN_INFO (UINT64_C(1) << 13)
+#define CLI_RUN_RESTORE (UINT64_C(1) << 14)
+#define CLI_RUN_GET (UINT64_C(1) << 15)
+#define CLI_RUN_VERIFY (UINT64_C(1) << 16)
+#define CLI_RUN_DROP (UINT64_C(1) << 17)
+#define CLI_RUN_KEEP (UINT64_C(1) << 18)
+#define CLI_RUN_DIFF (UINT64_C(1) << 19)
+#define CLI_RUN_REPAIR (UINT64_C(1) << 20)
+#define CLI_RUN_WATCH (UINT64_C(1) << 21)
+#define CLI_ANALYZE (UINT64_C(1) << 22)
+#define CLI_STORE (UINT64_C(1) << 23)
+#define CLI_STORE_ADD (UINT64_C(1) << 24)
+#define CLI_STORE_LS (UINT64_C(1) << 25)
+#define CLI_STORE_INFO (UINT64_C(1) << 26)
+#define CLI_STORE_GET (UINT64_C(1) << 27)
+#define CLI_STORE_RESTORE (UINT64_C(1) << 28)
+#define CLI_STORE_VERIFY (UINT64_C(1) << 29)
+#define CLI_STORE_DROP (UINT64_C(1) << 30)
+#define CLI_STORE_REPAIR (UINT64_C(1) << 31)
 
 /* Options that need no command. */
 #define CLI_OPT_GENERAL (CLI_OPT_TEST | CLI_OPT_VERSION | CLI_OPT_HELP)
@@ -69,7 +81,7 @@ typedef struct cli_option {
     char letter; /* 0: none */
     const char *name;
     const char *value; /* NULL: it takes none; else what it is, in capitals */
-    unsigned commands;
+    uint64_t commands;
     const char *help; /* lines of at most 59 columns */
 } cli_option;
 
@@ -99,6 +111,8 @@ typedef struct cli_args {
     unsigned key_every;   /* 0: not given */
     uint64_t last, every; /* likewise */
     uint64_t settle_ms;   /* milliseconds */
+    const char *name;     /* the value of --as, or NULL */
+    unsigned depth;       /* 0: not given */
 } cli_args;
 
 /* Reads a step: decimal, at most LMC_RUN_STEP_MAX. Returns 0 if the text is none. */
@@ -109,12 +123,12 @@ int cli_read_step(const char *text, uint64_t *step);
 int cli_args_parse(int argc, char **argv, cli_args *args, const char **fault, const char **subject);
 
 /* The options that a command has. */
-unsigned cli_options_of(unsigned command);
+unsigned cli_options_of(uint64_t command);
 
 /* The long name of an option, for messages. */
 const char *cli_option_name(unsigned option);
 
 /* Prints a line or more for each option of a command. */
-void cli_print_options(unsigned command);
+void cli_print_options(uint64_t command);
 
 #endif

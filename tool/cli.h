@@ -16,7 +16,7 @@
 
 typedef struct cli_command {
     const char *name;
-    unsigned bit; /* CLI_CONVERT ... : its options have it in their table */
+    uint64_t bit; /* CLI_CONVERT ... : its options have it in their table */
     const char *summary;
     const char *operands;       /* their kinds in capitals, which completion knows; a blank behind each */
     const char *before, *after; /* help text before and after the options; `after` may be NULL */
@@ -25,11 +25,18 @@ typedef struct cli_command {
 
 /* One for each file of commands/; restore.c has cat, too. */
 extern const cli_command cli_convert, cli_restore, cli_verify, cli_cat, cli_ls, cli_info, cli_get, cli_diff,
-    cli_analyze, cli_bench, cli_doctor, cli_run;
+    cli_analyze, cli_bench, cli_doctor, cli_run, cli_store;
 
-/* All commands, and those of `run`, whose names are of two words; NULL ends them. */
+/* All commands, and those of `run` and `store`, whose names are of two words; NULL ends them. */
 extern const cli_command *const cli_commands[];
 extern const cli_command *const cli_run_commands[];
+extern const cli_command *const cli_store_commands[];
+
+/* The commands of a group: of `run` or `store`. NULL: the command is none. */
+const cli_command *const *cli_commands_of(const cli_command *command);
+
+/* Says that a group needs one of its commands, or that it has no such command. Returns CLI_USAGE. */
+int cli_need_command(const cli_args *args);
 
 /* Finds a command by its name, such as "convert" or "run add"; NULL: there is none. */
 const cli_command *cli_find_command(const char *name);

@@ -13,7 +13,7 @@
 /* A command line up to its last word. */
 typedef struct line {
     const cli_command *command; /* NULL: none is given yet */
-    int is_run;                 /* `run` is given, without one of its commands */
+    const cli_command *group;   /* `run` or `store`, given without one of its commands; else NULL */
     int is_help;                /* `help` is given */
     char *operands[4];          /* of the command, the first ones */
     int operand_count;          /* all of them */
@@ -25,16 +25,18 @@ typedef struct line {
 static void take_operand(line *line, char *word)
 {
     char name[32];
-    if (!line->command && !line->is_run) {
+    if (!line->command && !line->group) {
+        const cli_command *const found = cli_find_command(word);
+        const int is_group = found && cli_commands_of(found);
         line->is_help |= strcmp(word, "help") == 0;
-        line->is_run = strcmp(word, cli_run.name) == 0;
-        line->command = line->is_run ? NULL : cli_find_command(word);
+        line->group = is_group ? found : NULL;
+        line->command = is_group ? NULL : found;
         return;
     }
-    if (line->is_run) {
-        snprintf(name, sizeof name, "%s %.20s", cli_run.name, word);
+    if (line->group) {
+        snprintf(name, sizeof name, "%s %.20s", line->group->name, word);
         line->command = cli_find_command(name);
-        line->is_run = 0;
+        line->group = NULL;
         return;
     }
     if ((size_t)line->operand_count < sizeof line->operands / sizeof line->operands[0])
@@ -52,7 +54,7 @@ static void offer(const line *line, const char *candidate, const char *descripti
 /* Options of the command, each with the first line of its help text. */
 static void offer_options(const line *line)
 {
-    const unsigned command = line->command ? line->command->bit : line->is_run ? cli_run.bit : 0;
+    const uint64_t command = line->command ? line->command->bit : line->group ? line->group->bit : 0;
     for (const cli_option *option = cli_options; option->name; option++) {
         const int is_general = command == 0 && (option->bit & CLI_OPT_GENERAL) != 0;
         char word[40];
@@ -75,17 +77,33 @@ static char *expand_home(const char *path)
                                                     : lmc_path_join(&lmc_memory_default, path, "", "");
 }
 
+static void offer_models(const line *line)
+{
+    char *const path = expand_home(line->operands[0]);
+    lmc_store *store = NULL;
+    const uint64_t count =
+        path && lmc_store_open(path, NULL, &store, NULL) == LMC_OK ? lmc_store_model_count(store) : 0;
+    for (uint64_t i = 0; i < count; i++) {
+        lmc_store_model model = LMC_INIT(lmc_store_model);
+        if (lmc_store_model_info(store, i, &model) == LMC_OK)
+            offer(line, model.name, "model");
+    }
+    lmc_store_close(store);
+    free(path);
+}
+
 /* What an operand or a value is called in the help texts says what may stand there. */
 static void offer_kind(const line *line, const char *kind)
 {
     static const struct {
         const char *kind, *files; /* what the shell is to offer */
-    } rows[] = {{"IN", "plain"},    {"SNAPSHOT", "plain"},  {"ARCHIVE", "archives"},
-                {"FILE", "either"}, {"OLD", "either"},      {"BASE", "either"},
-                {"OUT", "files"},   {"DIR", "directories"}, {"RUN_DIR", "directories"}};
-    const int is_run = line->command && strchr(line->command->name, ' ');
+    } rows[] = {{"IN", "plain"},        {"SNAPSHOT", "plain"},      {"PATH", "plain"},
+                {"FILE", "either"},     {"OLD", "either"},          {"BASE", "either"},
+                {"DIR", "directories"}, {"RUN_DIR", "directories"}, {"STORE", "directories"},
+                {"OUT", "files"},       {"ARCHIVE", "archives"}};
+    const int is_of_group = line->command && strchr(line->command->name, ' ');
     if (!line->option && (strcmp(kind, "A") == 0 || strcmp(kind, "B") == 0))
-        kind = is_run ? "STEP" : "FILE";
+        kind = is_of_group ? "STEP" : "FILE";
     const char *files = "";
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].kind, kind) == 0)
@@ -106,7 +124,9 @@ static void offer_kind(const line *line, const char *kind)
         if (directory)
             closedir(directory);
         free(path);
-    } else if (strcmp(kind, "NAME") == 0 && !is_run) {
+    } else if (strcmp(kind, "MODEL") == 0 && line->operand_count > 0) {
+        offer_models(line);
+    } else if (strcmp(kind, "NAME") == 0 && !is_of_group) {
         char *const path = expand_home(line->operands[0]);
         lmc_st_file *file = NULL;
         const uint64_t count =
@@ -149,11 +169,12 @@ int cli_complete(int count, char **words)
         offer_options(&line);
     } else if (!line.command) {
         printf("\n");
-        for (const cli_command *const *at = line.is_run ? cli_run_commands : cli_commands; *at; at++) {
+        for (const cli_command *const *at = line.group ? cli_commands_of(line.group) : cli_commands; *at;
+             at++) {
             const char *const space = strchr((*at)->name, ' ');
             offer(&line, space ? space + 1 : (*at)->name, (*at)->summary);
         }
-        if (!line.is_run && !line.is_help)
+        if (!line.group && !line.is_help)
             offer(&line, "help", "show the help text of a command");
     } else if (!line.is_help) {
         /* the operand of the help text, such as "RUN_DIR [STEP...] ", that the last word is; the last of them may be

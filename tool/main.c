@@ -11,7 +11,7 @@
 
 const cli_command *const cli_commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_cat,     &cli_ls,
                                            &cli_info,    &cli_get,     &cli_diff,   &cli_analyze, &cli_bench,
-                                           &cli_doctor,  &cli_run,     NULL};
+                                           &cli_doctor,  &cli_run,     &cli_store,  NULL};
 
 volatile int cli_cancel;
 
@@ -21,15 +21,40 @@ static void on_signal(int number)
     __atomic_store_n(&cli_cancel, number, __ATOMIC_RELAXED);
 }
 
+const cli_command *const *cli_commands_of(const cli_command *command)
+{
+    return command == &cli_run ? cli_run_commands : command == &cli_store ? cli_store_commands : NULL;
+}
+
+static const cli_command *find_among(const cli_command *const *commands, const char *name)
+{
+    while (*commands && strcmp((*commands)->name, name) != 0)
+        commands++;
+    return *commands;
+}
+
 const cli_command *cli_find_command(const char *name)
 {
-    for (size_t i = 0; cli_commands[i]; i++)
-        if (strcmp(cli_commands[i]->name, name) == 0)
-            return cli_commands[i];
-    for (size_t i = 0; cli_run_commands[i]; i++)
-        if (strcmp(cli_run_commands[i]->name, name) == 0)
-            return cli_run_commands[i];
-    return NULL;
+    const cli_command *found = find_among(cli_commands, name);
+    for (size_t i = 0; cli_commands[i] && !found; i++) {
+        const cli_command *const *const own = cli_commands_of(cli_commands[i]);
+        found = own ? find_among(own, name) : NULL;
+    }
+    return found;
+}
+
+int cli_need_command(const cli_args *args)
+{
+    enum { NAMED_COUNT = 5 };
+    char names[80] = "";
+    char shown[80];
+    const cli_command *const *const own = cli_commands_of(cli_find_command(args->command));
+    if (args->operand_count > 0)
+        return cli_usage_error(args->command, "there is no command \"%s %s\"", args->command,
+                               cli_shown(shown, sizeof shown, args->operands[0]));
+    for (size_t i = 0, at = 0; own[i] && i < NAMED_COUNT; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s, ", strchr(own[i]->name, ' ') + 1);
+    return cli_usage_error(args->command, "%s needs a command: %s...", args->command, names);
 }
 
 /* Runs the command if it has all options that were given. */
@@ -70,8 +95,7 @@ static void print_help(FILE *out)
     for (size_t i = 0; cli_commands[i]; i++)
         fprintf(out, "  lmc-st %-8s  %s\n", cli_commands[i]->name, cli_commands[i]->summary);
     fprintf(out, "\n"
-                 "  lmc-st COMMAND --help     what a command does, and its options\n"
-                 "  lmc-st help COMMAND       the same\n"
+                 "  lmc-st COMMAND --help     what a command does; or lmc-st help COMMAND\n"
                  "  lmc-st -t FILE...         the same as \"lmc-st verify FILE...\"\n"
                  "  lmc-st --version          print the version\n"
                  "\n"
@@ -97,12 +121,13 @@ static int run_lmc_st(int argc, char **argv)
         args.operands += args.operand_count > 0;
         args.operand_count -= args.operand_count > 0;
     }
-    if (args.command && strcmp(args.command, cli_run.name) == 0 && args.operand_count > 0) { /* "run add" */
-        snprintf(name, sizeof name, "%s %.20s", cli_run.name, args.operands[0]);
-        const cli_command *const of_run = cli_find_command(name);
-        args.command = of_run ? of_run->name : args.command;
-        args.operands += of_run != NULL;
-        args.operand_count -= of_run != NULL;
+    const cli_command *const group = args.command ? cli_find_command(args.command) : NULL;
+    if (group && cli_commands_of(group) && args.operand_count > 0) { /* "run add" */
+        snprintf(name, sizeof name, "%s %.20s", group->name, args.operands[0]);
+        const cli_command *const of_group = cli_find_command(name);
+        args.command = of_group ? of_group->name : args.command;
+        args.operands += of_group != NULL;
+        args.operand_count -= of_group != NULL;
     }
     if ((args.seen & CLI_OPT_VERSION) != 0) {
         printf("lmc-st %s\n", lmc_version_text());

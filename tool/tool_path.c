@@ -2,6 +2,7 @@
  * tool_path.c - paths: their text, and what they lead to.
  */
 #define _FILE_OFFSET_BITS 64
+#define _XOPEN_SOURCE 700 /* realpath() */
 
 #include "tool/tool_path.h"
 
@@ -22,6 +23,23 @@ int cli_is_own_directory(const char *path)
                        S_ISDIR(found.st_mode);
     free(text);
     return is_own;
+}
+
+char *cli_own_name(const char *path)
+{
+    char *text = strndup(path, lmc_path_length(path));
+    const char *name = text ? lmc_last_component(text) : "";
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        char *const real = realpath(path, NULL);
+        if (real) {
+            free(text);
+            text = real;
+            name = lmc_last_component(text);
+        }
+    }
+    char *const copy = text ? strdup(name) : NULL;
+    free(text);
+    return copy;
 }
 
 char *cli_archive_of_step(const char *folder)

@@ -10,6 +10,10 @@
 /* 1 if it is a directory whose last component is its own name: no link, "." or "..". */
 int cli_is_own_directory(const char *path);
 
+/* The last component of a path without slashes at its end; for "." and "..", what the directory is called, if it
+ * exists. To be freed. NULL: out of memory. */
+char *cli_own_name(const char *path);
+
 /* The path of the archive in the folder of a step of a run that has just one, not counting those further down; to be
  * freed. NULL: it is no such folder, or has none or several, or cannot be read. */
 char *cli_archive_of_step(const char *folder);

@@ -30,8 +30,9 @@ def commands_of(general):
     return re.findall(r"^  lmc-st ([a-z]+)  ", general, re.M)
 
 
-def run_commands_of(text):
-    return re.findall(r"^  lmc-st run ([a-z]+)  ", text, re.M)
+def commands_of_group(group, text):
+    """`run add` and so on."""
+    return [f"{group} {name}" for name in re.findall(rf"^  lmc-st {group} ([a-z]+)  ", text, re.M)]
 
 
 # ---- the comparison ----
@@ -63,8 +64,10 @@ def check(tree):
         return
     general = help_text(tool, "--help")
     commands = commands_of(general)
-    run_commands = run_commands_of(help_text(tool, "run", "--help"))
-    all_commands = [*commands, *(f"run {name}" for name in run_commands)]
+    all_commands = list(commands)
+    for group in ("run", "store"):
+        at = all_commands.index(group) + 1
+        all_commands[at:at] = commands_of_group(group, help_text(tool, group, "--help"))
     texts = {name: help_text(tool, *name.split(), "--help") for name in all_commands}
     yield from fits("lmc-st", general)
     for name, text in texts.items():

@@ -11,8 +11,9 @@ from support import check, in_directory, model, read, small_model
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tool")
 COMPLETIONS = os.path.join(SOURCES, "completions")
-COMMANDS = "analyze bench cat convert diff doctor get help info ls restore run verify".split()
+COMMANDS = "analyze bench cat convert diff doctor get help info ls restore run store verify".split()
 RUN_COMMANDS = "add diff drop get info keep ls repair restore verify watch".split()
+STORE_COMMANDS = "add drop get info ls repair restore verify".split()
 SHELL_SECONDS = 60
 
 
@@ -35,9 +36,10 @@ def test_help_is_a_command(tool, directory):
         if command != "help":
             told = tool.run("help", command).expect(0).stdout
             check(told == tool.run(command, "--help").stdout, "lmc-st help " + command)
-    for command in RUN_COMMANDS:
-        told = tool.run("help", "run", command).expect(0).stdout
-        check(told == tool.run("run", command, "--help").stdout, "lmc-st help run " + command)
+    for group, commands in (("run", RUN_COMMANDS), ("store", STORE_COMMANDS)):
+        for command in commands:
+            told = tool.run("help", group, command).expect(0).stdout
+            check(told == tool.run(group, command, "--help").stdout, "lmc-st help %s %s" % (group, command))
     tool.run("help", "frobnicate").expect(2, "frobnicate")
 
 
@@ -78,9 +80,9 @@ EXPECTED = (
     ([""], COMMANDS),
     (["help", "d"], ["diff", "doctor"]),
     (["doctor", "da"], []),
-    (["convert", ""], ["folder", "plain.safetensors", "two words.safetensors"]),
+    (["convert", ""], ["folder", "plain.safetensors", "store", "two words.safetensors"]),
     (["convert", "-j", "2", "pl"], ["plain.safetensors"]),
-    (["restore", ""], ["folder", "small.lmc"]),
+    (["restore", ""], ["folder", "small.lmc", "store"]),
     (["ls", "small.lmc", ""], []),
     (["diff", "small.lmc", "pl"], ["plain.safetensors"]),
     (["convert", "--le"], ["--level"]),
@@ -95,13 +97,21 @@ EXPECTED = (
     (["run", ""], RUN_COMMANDS),
     (["run", "re"], ["repair", "restore"]),
     (["run", "add", "--ke"], ["--key-every"]),
-    (["run", "ls", ""], ["folder"]),
+    (["run", "ls", ""], ["folder", "store"]),
     (["run", "add", "folder", "pl"], ["plain.safetensors"]),
     (["run", "restore", "folder", ""], ["30", "3010"]),
     (["run", "keep", "--last", "3", "fo"], ["folder"]),
     (["run", "watch", "folder", "fo"], ["folder"]),
     (["run", "watch", "--se"], ["--settle"]),
     (["run", "watch", "--settle", "2.5", "fo"], ["folder"]),
+    (["store", ""], STORE_COMMANDS),
+    (["help", "store", "re"], ["repair", "restore"]),
+    (["store", "add", "--de"], ["--depth"]),
+    (["store", "ls", "st"], ["store"]),
+    (["store", "add", "store", "pl"], ["plain.safetensors"]),
+    (["store", "restore", "store", "o"], ["org/model@1", "org/other"]),
+    (["store", "drop", "store", "org/other", "$"], [HOSTILE]),
+    (["store", "get", "store", "org/other", ""], []),
 )
 
 
@@ -118,6 +128,8 @@ def prepare(tool, directory):
     names = ["layer.0", "layer.1", "embed", HOSTILE, "not \"this\" one"]
     source = in_directory(directory, model([(name, "U8", [4], b"abcd") for name in names]))
     tool.run("convert", source, "-f", "-o", os.path.join(place, "small.lmc")).expect(0)
+    for name in ("org/model@1", "org/other", HOSTILE):
+        tool.run("store", "add", os.path.join(place, "store"), source, "--as", name).expect(0)
     environment = {**os.environ, "PATH": programs + os.pathsep + os.environ["PATH"], "HOME": directory,
                    "LC_ALL": "C"}
     return place, environment

@@ -1,9 +1,10 @@
 /*
- * cmd_get.c - lmc-st get and lmc-st run get: the bytes of a tensor, or of a part of it, piece by piece.
+ * cmd_get.c - lmc-st get, run get and store get: the bytes of a tensor, or of a part of it, piece by piece.
  */
 #include "common/try.h"
 #include "lmc_st_experimental.h"
 #include "tool/commands/cmd_run.h"
+#include "tool/commands/cmd_store.h"
 #include "tool/inputs.h"
 #include "tool/slice.h"
 
@@ -30,6 +31,11 @@ static const char about_run[] =
     "Writes the bytes of a tensor of a step to standard output. NAME may end in a\n"
     "part, 'NAME[3:7, :]', as \"lmc-st get\" has it. If several files of the step have\n"
     "the tensor, 'FILE:NAME' names the file by its path in the snapshot.\n";
+
+static const char about_store[] =
+    "Writes the bytes of a tensor of a model to standard output. NAME may end in a\n"
+    "part, 'NAME[3:7, :]', as \"lmc-st get\" has it. If several files of the model have\n"
+    "the tensor, 'FILE:NAME' names the file by its path in the model.\n";
 
 #define NAME_SHOWN_NBYTES 160
 
@@ -185,35 +191,51 @@ static int run_get(const cli_args *args)
 const cli_command cli_get = {
     "get", CLI_GET, "write the bytes of a tensor or a part of it", "FILE NAME ", about, more, run_get};
 
-/* ---- of a step of a run ---- */
+/* ---- of a step of a run, or a model of a store ---- */
 
-static int run_get_of_step(const cli_args *args)
+/* Opens the file of the step or model operands[1] that has the tensor. */
+static lmc_status open_tensor(const cli_args *args, const char *tensor, lmc_st_file **file, uint64_t *index,
+                              lmc_st_diag *diag)
 {
     uint64_t step = 0;
-    uint64_t index = 0;
+    if (strcmp(args->command, cli_store_get.name) == 0)
+        return lmc_store_open_tensor(args->operands[0], args->operands[1], tensor, NULL, file, index, diag);
+    (void)cli_read_step(args->operands[1], &step); /* it is one */
+    return lmc_run_open_tensor(args->operands[0], step, tensor, NULL, file, index, diag);
+}
+
+/* Of run get and store get. */
+static int run_get_of_kept(const cli_args *args)
+{
+    uint64_t number = 0; /* of a step, or of the tensor */
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    const int is_run = strcmp(args->command, cli_run_get.name) == 0;
     if (args->operand_count != 3)
-        return cli_usage_error(args->command, "run get takes a run, a step and the name of a tensor");
-    int exit_status = cli_run_read_step(args, 1, &step);
+        return cli_usage_error(args->command,
+                               is_run ? "run get takes a run, a step and the name of a tensor"
+                                      : "store get takes a store, a model and the name of a tensor");
+    int exit_status = is_run                            ? cli_run_read_step(args, 1, &number)
+                      : cli_store_are_names(args, 1, 2) ? CLI_OK
+                                                        : CLI_USAGE;
     if (exit_status != CLI_OK)
         return exit_status;
     char *const name = args->operands[2];
     const char *slice = "";
-    lmc_status status = lmc_run_open_tensor(args->operands[0], step, name, NULL, &file, &index, &diag);
+    lmc_status status = open_tensor(args, name, &file, &number, &diag);
     const size_t length = cli_slice_name_length(name);
     if (status == LMC_ERR_ARG && length != SIZE_MAX) { /* no tensor has just this name */
         char *const whole = strndup(name, length);
         if (!whole)
             return cli_fail_nomem();
         slice = name + length;
-        status = lmc_run_open_tensor(args->operands[0], step, whole, NULL, &file, &index, &diag);
+        status = open_tensor(args, whole, &file, &number, &diag);
         free(whole);
     }
     exit_status = status == LMC_OK ? CLI_OK : cli_report(&diag);
     if (exit_status ==
         CLI_OK) { /* the operand that "lmc-st get" would have: the tensor's own name, and the slice */
-        const lmc_st_tensor tensor = cli_tensor(file, index);
+        const lmc_st_tensor tensor = cli_tensor(file, number);
         char *const operand = malloc(tensor.name_nbytes + strlen(slice) + 1);
         if (operand) {
             memcpy(operand, tensor.name, tensor.name_nbytes);
@@ -228,4 +250,7 @@ static int run_get_of_step(const cli_args *args)
 
 const cli_command cli_run_get = {
     "run get", CLI_RUN_GET,    "write the bytes of a tensor of a step", "RUN_DIR STEP NAME ", about_run,
-    NULL,      run_get_of_step};
+    NULL,      run_get_of_kept};
+const cli_command cli_store_get = {
+    "store get", CLI_STORE_GET,  "write the bytes of a tensor of a model", "STORE MODEL NAME ", about_store,
+    NULL,        run_get_of_kept};

@@ -4,6 +4,7 @@
  */
 #include "tool/commands/cmd_run.h"
 
+#include "tool/commands/kept.h"
 #include "tool/inputs.h"
 #include "tool/removal.h"
 #include "tool/tool_path.h"
@@ -66,22 +67,9 @@ const cli_command *const cli_run_commands[] = {
     &cli_run_add,  &cli_run_ls,   &cli_run_info, &cli_run_restore, &cli_run_get,   &cli_run_verify,
     &cli_run_drop, &cli_run_keep, &cli_run_diff, &cli_run_repair,  &cli_run_watch, NULL};
 
-static int run_without_command(const cli_args *args)
-{
-    char shown[80];
-    if (args->operand_count == 0)
-        return cli_usage_error("run", "run needs a command: add, ls, info, restore, get, ...");
-    return cli_usage_error("run", "there is no command \"run %s\"",
-                           cli_shown(shown, sizeof shown, args->operands[0]));
-}
-
-const cli_command cli_run = {"run",
-                             CLI_RUN,
-                             "keep the snapshots of a training run",
-                             "COMMAND RUN_DIR ",
-                             about,
-                             NULL,
-                             run_without_command};
+const cli_command cli_run = {
+    "run", CLI_RUN,         "keep the snapshots of a training run", "COMMAND RUN_DIR ", about,
+    NULL,  cli_need_command};
 
 /* ---- operands ---- */
 
@@ -115,31 +103,23 @@ char *cli_run_step_path(const char *run_dir, uint64_t step, const char *suffix)
 
 /* ---- what was done ---- */
 
-/* A line that stands on standard output is a promise: it is written at once. */
 static void show_step(void *user, lmc_run_event event, const lmc_run_step *step)
 {
     cli_job *const job = user;
     const int is_dry = (job->args->seen & CLI_OPT_DRY_RUN) != 0;
-    const int is_wanted = event == LMC_RUN_VERIFIED ? (job->args->seen & CLI_OPT_VERBOSE) != 0
-                                                    : (job->args->seen & CLI_OPT_QUIET) == 0;
-    if (!is_wanted)
+    if (!cli_kept_begin_line(job, event == LMC_RUN_VERIFIED))
         return;
-    cli_progress_clear(&job->progress);
     printf("step %llu: %s%s", (unsigned long long)step->step,
            is_dry && event != LMC_RUN_PRESENT ? "would be " : "", lmc_run_event_name(event));
-    if (event == LMC_RUN_ADDED && !is_dry) {
-        printf(", %llu bytes -> %llu, ratio %.4f", (unsigned long long)step->original_nbytes,
-               (unsigned long long)step->stored_nbytes,
-               step->original_nbytes > 0 ? (double)step->stored_nbytes / (double)step->original_nbytes : 1);
-    }
+    if (event == LMC_RUN_ADDED && !is_dry)
+        cli_kept_print_gain(step->original_nbytes, step->stored_nbytes);
     if (event == LMC_RUN_ADDED || event == LMC_RUN_REBASED) {
         if (step->has_base)
             printf(", based on %llu", (unsigned long long)step->base);
         else
             printf(", key frame");
     }
-    printf("\n");
-    fflush(stdout);
+    cli_kept_end_line();
 }
 
 lmc_run_add_options cli_run_add_options(const cli_job *job)
@@ -218,9 +198,8 @@ static int run_add(const cli_args *args)
         return cli_usage_error(args->command, "run add takes a run and one snapshot or more");
     if ((args->seen & CLI_OPT_STEP) != 0 && args->operand_count > 2)
         return cli_usage_error(args->command, "--step is for one snapshot");
-    for (int i = 1; i < args->operand_count; i++)
-        if (strcmp(args->operands[i], "-") == 0)
-            return cli_usage_error(args->command, "a snapshot is a file or a directory, not standard input");
+    if (!cli_kept_are_paths(args, 1))
+        return CLI_USAGE;
     const int count = args->operand_count - 1;
     snapshot *const snapshots = calloc((size_t)count, sizeof *snapshots);
     if (!snapshots)
@@ -241,9 +220,8 @@ static int run_add(const cli_args *args)
         } else {
             cli_job_start(&job, args, path);
             const lmc_run_add_options options = cli_run_add_options(&job);
-            exit_status = cli_job_end(&job, lmc_run_add(args->operands[0], path, &options, &step, &job.diag));
-            if (exit_status == CLI_OK)
-                exit_status = cli_finish_output();
+            exit_status =
+                cli_kept_end(&job, lmc_run_add(args->operands[0], path, &options, &step, &job.diag));
             if (exit_status == CLI_OK && is_removed)
                 exit_status = cli_run_remove_snapshot(args, &job, &step);
         }
@@ -270,8 +248,8 @@ static int run_restore(const cli_args *args)
     lmc_run_restore_options options = LMC_INIT(lmc_run_restore_options);
     if (args->operand_count != 2)
         return cli_usage_error(args->command, "run restore takes a run and a step");
-    if (!args->output || strcmp(args->output, "-") == 0)
-        return cli_usage_error(args->command, "run restore needs the name of its output: -o OUT");
+    if (!cli_kept_has_output(args))
+        return CLI_USAGE;
     const int status = cli_run_read_step(args, 1, &step);
     if (status != CLI_OK)
         return status;
@@ -314,11 +292,10 @@ static int run_on_steps(const cli_args *args)
     if (exit_status == CLI_OK) {
         cli_job_start(&job, args, args->operands[0]);
         exit_status =
-            cli_job_end(&job, is_drop ? drop_steps(&job, steps, count) : verify_steps(&job, steps, count));
+            cli_kept_end(&job, is_drop ? drop_steps(&job, steps, count) : verify_steps(&job, steps, count));
     }
     free(steps);
-    const int output_status = cli_finish_output();
-    return exit_status == CLI_OK ? output_status : exit_status;
+    return exit_status;
 }
 
 const cli_command cli_run_restore = {
@@ -339,10 +316,7 @@ static int run_keep(const cli_args *args)
         return cli_usage_error(args->command, "run keep needs --last, --every, or both");
     cli_job_start(&job, args, args->operands[0]);
     const lmc_run_drop_options options = cli_run_drop_options(&job);
-    const int exit_status =
-        cli_job_end(&job, lmc_run_keep(args->operands[0], args->last, args->every, &options, &job.diag));
-    const int output_status = cli_finish_output();
-    return exit_status == CLI_OK ? output_status : exit_status;
+    return cli_kept_end(&job, lmc_run_keep(args->operands[0], args->last, args->every, &options, &job.diag));
 }
 
 static int run_repair(const cli_args *args)
@@ -360,9 +334,7 @@ static int run_repair(const cli_args *args)
     if (status == LMC_OK)
         printf("%llu steps\n", (unsigned long long)lmc_run_step_count(run));
     lmc_run_close(run);
-    const int exit_status = cli_job_end(&job, status);
-    const int output_status = cli_finish_output();
-    return exit_status == CLI_OK ? output_status : exit_status;
+    return cli_kept_end(&job, status);
 }
 
 const cli_command cli_run_drop = {"run drop", CLI_RUN_DROP, "remove steps", "RUN_DIR STEP... ",

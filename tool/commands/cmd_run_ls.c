@@ -2,10 +2,9 @@
  * cmd_run_ls.c - lmc-st run ls and run info: the steps of a run, and the run as a whole. Both read run.json alone.
  */
 #include "tool/commands/cmd_run.h"
+#include "tool/commands/kept.h"
 
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 static const char about_ls[] =
     "Lists the steps of a run. A step is based on an earlier one, or is a key frame\n"
@@ -16,45 +15,26 @@ static const char about_info[] = "Describes a run as a whole.\n";
 
 /* ---- the list ---- */
 
-static void show_time(const lmc_run_step *step, char shown[32])
-{
-    struct tm parts;
-    const time_t seconds = (time_t)step->time_s;
-    if (!gmtime_r(&seconds, &parts) || strftime(shown, 32, "%Y-%m-%d %H:%M:%S", &parts) == 0)
-        memcpy(shown, "-", 2);
-}
-
 /* A row of the table, or an object. */
 static void print_step(const lmc_run_step *step, int is_json)
 {
-    const int is_base_known = step->has_base && step->base != LMC_RUN_UNKNOWN;
-    const int is_chain_known = step->chain != LMC_RUN_UNKNOWN;
-    char base[24] = "null";
-    char chain[24] = "null";
-    char ratio[24] = "-";
+    const char *const unknown = is_json ? "null" : "?";
+    char base[24];
+    char chain[24];
     char when[32];
-    if (!is_json)
-        snprintf(base, sizeof base, step->has_base ? "?" : "-");
-    if (is_base_known)
-        snprintf(base, sizeof base, "%llu", (unsigned long long)step->base);
-    if (!is_json)
-        snprintf(chain, sizeof chain, "?");
-    if (is_chain_known)
-        snprintf(chain, sizeof chain, "%llu", (unsigned long long)step->chain);
+    (void)cli_kept_count(step->base, unknown, base);
+    (void)cli_kept_count(step->chain, unknown, chain);
+    if (!step->has_base)
+        snprintf(base, sizeof base, is_json ? "null" : "-");
     if (is_json) {
-        printf("{\"step\":%llu,\"files\":%llu,\"nbytes\":%llu,\"stored_nbytes\":%llu,\"ratio\":",
-               (unsigned long long)step->step, (unsigned long long)step->file_count,
-               (unsigned long long)step->original_nbytes, (unsigned long long)step->stored_nbytes);
-        cli_json_ratio(step->stored_nbytes, step->original_nbytes);
+        printf("{\"step\":%llu,", (unsigned long long)step->step);
+        cli_kept_json_sizes(step->file_count, step->original_nbytes, step->stored_nbytes);
         printf(",\"base\":%s,\"chain\":%s,\"time\":%lld}", base, chain, (long long)step->time_s);
         return;
     }
-    if (step->original_nbytes > 0)
-        snprintf(ratio, sizeof ratio, "%.4f", (double)step->stored_nbytes / (double)step->original_nbytes);
-    show_time(step, when);
-    printf("%12llu  %6llu  %14llu  %14llu  %8s  %12s  %5s  %s\n", (unsigned long long)step->step,
-           (unsigned long long)step->file_count, (unsigned long long)step->original_nbytes,
-           (unsigned long long)step->stored_nbytes, ratio, base, chain, when);
+    printf("%12llu  ", (unsigned long long)step->step);
+    cli_kept_print_columns(step->file_count, step->original_nbytes, step->stored_nbytes);
+    printf("  %12s  %5s  %s\n", base, chain, cli_kept_time(step->time_s, when));
 }
 
 /* ---- the whole ---- */
@@ -91,12 +71,9 @@ static totals add_up(const lmc_run *run)
 
 static void print_totals(const totals *totals)
 {
-    printf("%llu steps, %llu key frames, %llu bytes, stored %llu", (unsigned long long)totals->steps,
-           (unsigned long long)totals->key_frames, (unsigned long long)totals->nbytes,
-           (unsigned long long)totals->stored_nbytes);
-    if (totals->nbytes > 0)
-        printf(", ratio %.4f", (double)totals->stored_nbytes / (double)totals->nbytes);
-    printf("\n");
+    printf("%llu steps, %llu key frames, ", (unsigned long long)totals->steps,
+           (unsigned long long)totals->key_frames);
+    cli_kept_print_totals(totals->nbytes, totals->stored_nbytes);
 }
 
 /* ---- */
@@ -118,9 +95,11 @@ static int run_ls(const cli_args *args)
     if (exit_status != CLI_OK)
         return exit_status;
     const totals totals = add_up(run);
-    if (!is_json)
-        printf("%12s  %6s  %14s  %14s  %8s  %12s  %5s  %s\n", "step", "files", "bytes", "stored", "ratio",
-               "base", "chain", "time");
+    if (!is_json) {
+        printf("%12s  ", "step");
+        cli_kept_print_titles();
+        printf("  %12s  %5s  %s\n", "base", "chain", "time");
+    }
     for (uint64_t i = 0; i < totals.steps && cli_output_works(); i++) {
         const lmc_run_step step = step_at(run, i);
         if (is_json)
@@ -154,20 +133,17 @@ static int run_info(const cli_args *args)
                    (unsigned long long)totals.last.step);
         else
             printf("\"first\":null,\"last\":null,");
-        printf("\"files\":%llu,\"nbytes\":%llu,\"stored_nbytes\":%llu,\"ratio\":",
-               (unsigned long long)totals.files, (unsigned long long)totals.nbytes,
-               (unsigned long long)totals.stored_nbytes);
-        cli_json_ratio(totals.stored_nbytes, totals.nbytes);
+        cli_kept_json_sizes(totals.files, totals.nbytes, totals.stored_nbytes);
         printf(",\"chain\":%llu}\n", (unsigned long long)totals.chain);
     } else {
         print_totals(&totals);
         printf("key frame:     at least every %u steps; longest chain %llu\n", key_every,
                (unsigned long long)totals.chain);
         if (totals.steps > 0) {
-            show_time(&totals.first, when);
-            printf("first step:    %llu, %s\n", (unsigned long long)totals.first.step, when);
-            show_time(&totals.last, when);
-            printf("last step:     %llu, %s\n", (unsigned long long)totals.last.step, when);
+            printf("first step:    %llu, %s\n", (unsigned long long)totals.first.step,
+                   cli_kept_time(totals.first.time_s, when));
+            printf("last step:     %llu, %s\n", (unsigned long long)totals.last.step,
+                   cli_kept_time(totals.last.time_s, when));
         }
     }
     return cli_finish_output();
