@@ -37,6 +37,9 @@ extern "C" {
 #define LMC_ST_CHAIN_MAX 64  /* files of a chain: an archive, its base, the base of that, ... */
 #define LMC_ST_CHAIN_HEADER_NBYTES_MAX 400000000 /* original headers of its files, equal ones counted once */
 #define LMC_ST_BASE_NAME_NBYTES_MAX 255
+#define LMC_ST_BASE_PATH_NBYTES_MAX 1023
+#define LMC_ST_ARCHIVE_BASES_MAX 255 /* base files of one archive */
+#define LMC_ST_BASE_FILES_MAX 1024   /* open base files, direct and indirect, of one open file */
 #define LMC_ST_NO_OFFSET UINT64_MAX
 
 /* What went wrong and where. Names are cut to fit, and their control characters are escaped: every text may be shown on

@@ -16,11 +16,11 @@ extern "C" {
 
 /* The file that holds the tensor that another tensor was coded against. */
 typedef enum lmc_st_base_place {
-    LMC_ST_BASE_FILE = 0, /* in the archive's base */
+    LMC_ST_BASE_FILE = 0, /* in a base file of the archive */
     LMC_ST_BASE_SELF = 1  /* in the same file */
 } lmc_st_base_place;
 
-/* What an archive records of its base. */
+/* What an archive records of one of its base files. */
 typedef struct lmc_st_base {
     size_t struct_size; /* sizeof(lmc_st_base); set by LMC_INIT() */
     const char *name;   /* of the file; UTF-8, NUL-terminated, without '/'. Valid until lmc_st_close(). */
@@ -28,35 +28,37 @@ typedef struct lmc_st_base {
     uint64_t header_hash;     /* XXH3-64 of that file's header, or of the places of its tensors */
     uint64_t content_hash;    /* of the content that is needed of it: what messages call its hash */
     uint64_t tensor_count;    /* tensors of this archive that were coded against it */
-    const char *
-        path; /* the name, and before it the folder below the root of the store that the archive is in. UTF-8,
-                       * NUL-terminated. Valid until lmc_st_close(). */
-    int is_equal; /* 1: the tensors that were coded against it are known to be equal to its own */
+    const char *path; /* as recorded: the name, or a relative path that ends in it. Valid like `name`. */
+    int is_equal;     /* 1: each of these tensors equals its base */
 } lmc_st_base;
 
-/* How many base files the archive has; they are numbered from 0. */
-LMC_API size_t lmc_st_base_count(const lmc_st_file *file);
+/* Base files that the archive records; 0 of other files. Most archives have one at most. */
+LMC_API uint64_t lmc_st_base_count(const lmc_st_file *file);
 
-/* What the file records of base file `number`. Error: LMC_ERR_ARG. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_base_info(const lmc_st_file *file, size_t number, lmc_st_base *base);
+/* What the file records of base file `number`; base->name is NULL if there is none. Error: LMC_ERR_ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_base_info(const lmc_st_file *file, uint64_t number,
+                                                  lmc_st_base *base);
 
-/* The tensor that tensor `index` was coded against. Returns 1 and sets *place, *number, the base file (0 if the tensor
- * is in this file), and *base_index, an index in that file or this one. Returns 0 for a tensor that needs no other
- * tensor, for an alias, and for an invalid index. */
+/* The tensor that tensor `index` was coded against. Returns 1 and sets *place and *base_index, an index in base file
+ * *number or in this file (*number is 0 then). The base may be shorter or longer than the tensor needs: then it counts
+ * as cut, or continued with zero bytes. Returns 0 for a tensor that needs no other tensor, for an alias, and for an
+ * invalid index. */
 LMC_API int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place,
-                               size_t *number, uint64_t *base_index);
+                               uint64_t *number, uint64_t *base_index);
 
-/* Makes the open file `base` a base of `file`: the one that it is by its size and header. None is looked for then. `base` stays the caller's, who closes it
- * after `file`. It serves one file at a time. Reads may run; for a chain, one lmc_st_use_base() at a time.
+/* Makes the open file `base` the base file of `file` whose size and header it has; none is looked for then. `base`
+ * stays the caller's, who closes it after `file`. It serves one file at a time. Reads may run; for a chain, one
+ * lmc_st_use_base() at a time. If several base files have this size and header, it becomes the first that is not open.
  * Errors: LMC_ERR_BASE (it has another size or header, or needs `file`), LMC_ERR_LIMIT (as lmc_st_open_base()),
  * LMC_ERR_ARG (`file` needs no base, or has it already; `base` serves another file). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag);
 
 /* Finds and opens base file `number`, unless an earlier call has done so. Use *base as any open file, but do not close
- * it: it belongs to `file` and is valid until `file` is closed. A call with *base gives the next file of a chain.
- * Errors: LMC_ERR_ARG (there is no such base), LMC_ERR_BASE (also: the chain leads back to one of its files), LMC_ERR_LIMIT (LMC_ST_CHAIN_MAX,
- * LMC_ST_CHAIN_HEADER_NBYTES_MAX), LMC_ERR_NOMEM, LMC_ERR_IO. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, size_t number,
+ * it: it belongs to `file` and is valid until `file` is closed. A call with *base gives the next file of the chain. Sets
+ * *base NULL and returns LMC_OK if the file has no such base file.
+ * Errors: LMC_ERR_BASE (also: the chain leads back to one of its files), LMC_ERR_LIMIT (LMC_ST_CHAIN_MAX,
+ * LMC_ST_CHAIN_HEADER_NBYTES_MAX, LMC_ST_BASE_FILES_MAX), LMC_ERR_NOMEM, LMC_ERR_IO. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, uint64_t number,
                                                   const lmc_st_file **base, lmc_st_diag *diag);
 
 /* ---- stored bytes ------------------------------------------------------------------------------- */

@@ -207,7 +207,7 @@ lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status statu
     return status;
 }
 
-int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place, size_t *number,
+int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place, uint64_t *number,
                        uint64_t *base_index)
 {
     st_listed listed;

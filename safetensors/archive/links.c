@@ -61,7 +61,7 @@ uint64_t st_bases_nbytes(const st_bases *bases)
 
 uint64_t st_bases_nbytes_max(size_t tensor_count)
 {
-    return SEVERAL_HEAD_NBYTES + ST_BASE_FILES_MAX * entry_nbytes(ST_BASE_PATH_NBYTES_MAX) +
+    return SEVERAL_HEAD_NBYTES + LMC_ST_ARCHIVE_BASES_MAX * entry_nbytes(LMC_ST_BASE_PATH_NBYTES_MAX) +
            st_padded((uint64_t)tensor_count * SEVERAL_LINK_NBYTES);
 }
 
@@ -71,13 +71,13 @@ static uint64_t stated_nbytes_of_several(const unsigned char *src, uint64_t left
         left < SEVERAL_HEAD_NBYTES ? 0 : st_padded((uint64_t)lmc_load32(src) * SEVERAL_LINK_NBYTES);
     const size_t file_count = links_nbytes == 0 ? 0 : lmc_load32(src + AT_FILE_COUNT);
     uint64_t at = SEVERAL_HEAD_NBYTES;
-    if (links_nbytes == 0 || file_count > ST_BASE_FILES_MAX)
+    if (links_nbytes == 0 || file_count > LMC_ST_ARCHIVE_BASES_MAX)
         return 0;
     for (size_t i = 0; i < file_count; i++) {
         if (left - at < ENTRY_NBYTES)
             return 0;
         const size_t path_nbytes = lmc_load32(src + at + AT_ENTRY_PATH_NBYTES);
-        if (path_nbytes > ST_BASE_PATH_NBYTES_MAX || entry_nbytes(path_nbytes) > left - at)
+        if (path_nbytes > LMC_ST_BASE_PATH_NBYTES_MAX || entry_nbytes(path_nbytes) > left - at)
             return 0;
         at += entry_nbytes(path_nbytes);
     }
@@ -167,7 +167,7 @@ int st_base_name_is_valid(const char *name, size_t nbytes)
 int st_base_path_is_valid(const char *path, size_t nbytes)
 {
     const char *const end = path + nbytes;
-    if (nbytes > ST_BASE_PATH_NBYTES_MAX)
+    if (nbytes > LMC_ST_BASE_PATH_NBYTES_MAX)
         return 0;
     for (;;) {
         const char *const slash = memchr(path, '/', (size_t)(end - path));

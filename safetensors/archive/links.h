@@ -8,10 +8,6 @@
 #include "safetensors/common/memory.h"
 #include "safetensors/common/st_common.h"
 
-/* Base files of an archive at most, and bytes of the path of one. */
-#define ST_BASE_FILES_MAX 255
-#define ST_BASE_PATH_NBYTES_MAX 1023
-
 /* The frame of `tensor` needs the content of `base`: of base file `file` (LMC_ST_BASE_FILE) or of this one. */
 typedef struct st_link {
     uint32_t tensor, base;
@@ -68,7 +64,7 @@ const char *st_base_entry_name(const st_base_entry *entry);
  * '/' and NUL, neither "." nor "..". So it never leads out of the directory it is looked for in. */
 int st_base_name_is_valid(const char *name, size_t nbytes);
 
-/* 1 if the bytes may be recorded as the path of a base: at most ST_BASE_PATH_NBYTES_MAX, such names with '/' between
+/* 1 if the bytes may be recorded as the path of a base: at most LMC_ST_BASE_PATH_NBYTES_MAX, such names with '/' between
  * them. */
 int st_base_path_is_valid(const char *path, size_t nbytes);
 

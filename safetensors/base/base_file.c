@@ -76,24 +76,26 @@ void lmc_st_close(lmc_st_file *file)
 
 /* ---- the bases ---- */
 
-size_t lmc_st_base_count(const lmc_st_file *file)
+uint64_t lmc_st_base_count(const lmc_st_file *file)
 {
     return st_file_base_count(file);
 }
 
-lmc_status lmc_st_base_info(const lmc_st_file *file, size_t number, lmc_st_base *base)
+lmc_status lmc_st_base_info(const lmc_st_file *file, uint64_t number, lmc_st_base *base)
 {
     lmc_st_base found = LMC_INIT(lmc_st_base);
-    if (!lmc_struct_is_known(base, sizeof *base) || number >= st_file_base_count(file))
+    if (!lmc_struct_is_known(base, sizeof *base))
         return LMC_ERR_ARG;
-    const st_base_entry *const entry = &file->bases.files[number];
-    found.name = st_base_entry_name(entry);
-    found.original_nbytes = entry->original_nbytes;
-    found.header_hash = entry->header_hash;
-    found.content_hash = entry->content_hash;
-    found.tensor_count = st_bases_count_links(&file->bases, number);
-    found.path = entry->path;
-    found.is_equal = entry->is_equal;
+    if (number < st_file_base_count(file)) {
+        const st_base_entry *const entry = &file->bases.files[number];
+        found.name = st_base_entry_name(entry);
+        found.original_nbytes = entry->original_nbytes;
+        found.header_hash = entry->header_hash;
+        found.content_hash = entry->content_hash;
+        found.tensor_count = st_bases_count_links(&file->bases, (size_t)number);
+        found.path = entry->path;
+        found.is_equal = entry->is_equal;
+    }
     lmc_struct_copy(base, &found, lmc_struct_size(base));
     return LMC_OK;
 }
@@ -214,11 +216,11 @@ static lmc_status search_counted(const lmc_st_file *file, size_t number, lmc_st_
     while (root->dependent)
         root = root->dependent;
     size_t *const open_count = &root->base->open_count;
-    if (__atomic_add_fetch(open_count, 1, __ATOMIC_RELAXED) > ST_OPEN_BASES_MAX) {
+    if (__atomic_add_fetch(open_count, 1, __ATOMIC_RELAXED) > LMC_ST_BASE_FILES_MAX) {
         __atomic_sub_fetch(open_count, 1, __ATOMIC_RELAXED);
         st_diag_init(diag, file->path);
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "its bases are more than %d files",
-                       ST_OPEN_BASES_MAX);
+                       LMC_ST_BASE_FILES_MAX);
     }
     const lmc_status status = file->base->search(file, number, &slot->file, diag);
     if (status == LMC_OK)
@@ -249,20 +251,19 @@ lmc_status st_file_open_base(const lmc_st_file *file, size_t number, const lmc_s
     return status;
 }
 
-lmc_status lmc_st_open_base(const lmc_st_file *file, size_t number, const lmc_st_file **base,
+lmc_status lmc_st_open_base(const lmc_st_file *file, uint64_t number, const lmc_st_file **base,
                             lmc_st_diag *diag)
 {
     st_call call;
     *base = NULL;
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
-    if (status == LMC_OK && number >= st_file_base_count(file))
-        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "it has no such base");
-    if (status == LMC_OK) { /* what an earlier search did not find may have come since */
+    if (status == LMC_OK &&
+        number < st_file_base_count(file)) { /* what an earlier search did not find may have come since */
         st_base_slot *const slot = &file->base->slots[number];
         pthread_mutex_lock(&slot->lock);
         slot->has_failed = 0;
         pthread_mutex_unlock(&slot->lock);
-        status = st_file_open_base(file, number, base, call.diag);
+        status = st_file_open_base(file, (size_t)number, base, call.diag);
     }
     return st_call_end(&call, status);
 }

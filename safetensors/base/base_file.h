@@ -12,9 +12,6 @@
 typedef lmc_status (*st_base_search_fn)(const lmc_st_file *file, size_t number, lmc_st_file **found,
                                         lmc_st_diag *diag);
 
-/* Files that may be open below a file whose bases are looked for, all chains together. */
-#define ST_OPEN_BASES_MAX 1024
-
 /* One base file. */
 typedef struct st_base_slot {
     pthread_mutex_t lock; /* of what follows */

@@ -23,7 +23,7 @@ static uint64_t table_nbytes_with(const st_conversion *conversion, uint64_t base
 static uint64_t most_bases_nbytes(const st_conversion *conversion)
 {
     st_bases most = {.link_count = conversion->matches.count};
-    st_base_entry files[ST_BASE_FILES_MAX];
+    st_base_entry files[LMC_ST_ARCHIVE_BASES_MAX];
     for (size_t i = 0; i < conversion->bases.count; i++)
         files[most.file_count++] = (st_base_entry){.path = conversion->bases.list[i].path};
     most.files = files;

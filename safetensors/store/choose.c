@@ -139,7 +139,7 @@ static lmc_status give_matches(const choice *choice, const size_t *chosen, st_ba
                                st_matches *matches)
 {
     const lmc_allocator *const memory = choice->chooser->given->allocator;
-    uint32_t *const ids = st_allocate_array(memory, ST_BASE_FILES_MAX, sizeof *ids);
+    uint32_t *const ids = st_allocate_array(memory, LMC_ST_ARCHIVE_BASES_MAX, sizeof *ids);
     size_t id_count = 0;
     lmc_status status = ids ? LMC_OK : st_fail_nomem(choice->diag);
     for (size_t i = 0; i < choice->relatives.wanted_count && status == LMC_OK; i++) {
@@ -153,7 +153,7 @@ static lmc_status give_matches(const choice *choice, const size_t *chosen, st_ba
             lmc_st_file *file = NULL;
             const st_catalog_file *const found = st_catalog_find(&choice->chooser->catalog, relative->file);
             const size_t path_nbytes = strlen(found->path) - strlen(LMC_ARCHIVE_SUFFIX);
-            if (id_count == ST_BASE_FILES_MAX || !st_base_path_is_valid(found->path, path_nbytes) ||
+            if (id_count == LMC_ST_ARCHIVE_BASES_MAX || !st_base_path_is_valid(found->path, path_nbytes) ||
                 open_file(choice, relative->file, &file) != LMC_OK)
                 continue; /* it is stored without a base */
             status = st_base_set_add(bases, file, found->path, path_nbytes, memory, choice->diag);

@@ -122,8 +122,8 @@ static inline int lmc_test_base_of(const char *path, const char *name, lmc_st_ba
 {
     lmc_st_file *file = NULL;
     uint64_t index = 0;
+    uint64_t number = 0;
     uint64_t base = 0;
-    size_t number = 0;
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, NULL, &file, NULL), LMC_OK);
     CU_ASSERT_TRUE_FATAL(lmc_st_find_tensor_sized(file, name, strlen(name), &index));
     CU_ASSERT_EQUAL(lmc_st_tensor_mode(file, index, mode, NULL), LMC_OK);

@@ -91,10 +91,9 @@ static void print_summary(const cli_job *job)
     }
     /* how much was coded against --base: nothing, if that was the wrong file */
     if (job->args->base && job->out_path && result->file_count == 0 &&
-        lmc_st_open(job->out_path, NULL, &file, NULL) == LMC_OK) {
-        const int has_base = lmc_st_base_info(file, 0, &base) == LMC_OK;
-        fprintf(stderr, ", %llu of %llu tensors against the base",
-                (unsigned long long)(has_base ? base.tensor_count : 0),
+        lmc_st_open(job->out_path, NULL, &file, NULL) == LMC_OK &&
+        lmc_st_base_info(file, 0, &base) == LMC_OK) {
+        fprintf(stderr, ", %llu of %llu tensors against the base", (unsigned long long)base.tensor_count,
                 (unsigned long long)result->tensor_count);
     }
     lmc_st_close(file);

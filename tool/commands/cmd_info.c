@@ -31,56 +31,82 @@ typedef struct facts {
     cli_form_sums forms;
 } facts;
 
-/* One base, and its own bases. */
-static void print_base(const lmc_st_file *file, size_t number, int depth, int is_json);
+static void print_bases(const lmc_st_file *file, int depth);
+static void print_json_bases(const lmc_st_file *file);
 
-/* The bases, then theirs, and so on: lines; for JSON null, an object, or a list of objects if there are several. */
-static void print_bases(const lmc_st_file *file, int depth, int is_json)
-{
-    const size_t count = file ? lmc_st_base_count(file) : 0;
-    if (is_json && count == 0)
-        printf("null");
-    if (is_json && count > 1)
-        putchar('[');
-    for (size_t i = 0; i < count; i++) {
-        if (is_json && i > 0)
-            putchar(',');
-        print_base(file, i, depth, is_json);
-    }
-    if (is_json && count > 1)
-        putchar(']');
-}
-
-static void print_base(const lmc_st_file *file, size_t number, int depth, int is_json)
+/* Describes base file `number` in lines, then its own base files. */
+static void print_base(const lmc_st_file *file, uint64_t number, int depth)
 {
     lmc_st_base base = LMC_INIT(lmc_st_base);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     char shown[512];
+    char label[48];
     const lmc_st_file *found = NULL;
+    const char *const kind = depth == 0 ? "base" : "its base";
+    const unsigned long long count = lmc_st_base_count(file);
     if (lmc_st_base_info(file, number, &base) != LMC_OK)
         return;
-    const unsigned long long hash = base.content_hash;
-    const unsigned long long nbytes = base.original_nbytes;
-    const unsigned long long needed = base.tensor_count;
-    const unsigned long long count = lmc_st_tensor_count(file);
+    if (count == 1)
+        snprintf(label, sizeof label, "%s:", kind);
+    else
+        snprintf(label, sizeof label, "%s %llu/%llu:", kind, (unsigned long long)number + 1, count);
     if (lmc_st_open_base(file, number, &found, &diag) != LMC_OK)
         found = NULL;
-    if (is_json) {
-        printf("{\"name\":");
-        cli_json_text(base.name);
-        printf(",\"hash\":\"%016llx\",\"nbytes\":%llu,\"tensors\":%llu,\"file\":", hash, nbytes, needed);
-        cli_json_text(found ? lmc_st_path(found) : NULL);
-        printf(",\"base\":");
-        print_bases(found, depth + 1, is_json);
-        putchar('}');
-        return;
-    }
-    printf("%-13s  %s, %llu bytes, hash %016llx\n",
-           depth == 0 ? "base:" : "its base:", cli_shown(shown, sizeof shown, base.path), nbytes, hash);
-    printf("  needed by:   %llu of %llu tensors%s\n", needed, count, base.is_equal ? ", all equal" : "");
+    printf("%-13s  %s, %llu bytes, hash %016llx\n", label, cli_shown(shown, sizeof shown, base.path),
+           (unsigned long long)base.original_nbytes, (unsigned long long)base.content_hash);
+    printf("  needed by:   %llu of %llu tensors%s\n", (unsigned long long)base.tensor_count,
+           (unsigned long long)lmc_st_tensor_count(file), base.is_equal ? ", which equal it" : "");
     printf("  %s   %s\n", found ? "found:    " : "not found:",
            found ? cli_shown(shown, sizeof shown, lmc_st_path(found)) : diag.text);
-    print_bases(found, depth + 1, is_json);
+    print_bases(found, depth + 1);
+}
+
+static void print_bases(const lmc_st_file *file, int depth)
+{
+    for (uint64_t i = 0; file && i < lmc_st_base_count(file) && cli_output_works(); i++)
+        print_base(file, i, depth);
+}
+
+/* The same as an object. What the list of several files has is told where that may be. */
+static void print_json_base(const lmc_st_file *file, uint64_t number)
+{
+    lmc_st_base base = LMC_INIT(lmc_st_base);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    const lmc_st_file *found = NULL;
+    if (lmc_st_base_info(file, number, &base) != LMC_OK || !base.name)
+        return;
+    if (lmc_st_open_base(file, number, &found, &diag) != LMC_OK)
+        found = NULL;
+    printf("{\"name\":");
+    cli_json_text(base.name);
+    if (lmc_st_base_count(file) > 1 || base.path != base.name || base.is_equal) {
+        printf(",\"path\":");
+        cli_json_text(base.path);
+        printf(",\"equal\":%s", base.is_equal ? "true" : "false");
+    }
+    printf(",\"hash\":\"%016llx\",\"nbytes\":%llu,\"tensors\":%llu,\"file\":",
+           (unsigned long long)base.content_hash, (unsigned long long)base.original_nbytes,
+           (unsigned long long)base.tensor_count);
+    cli_json_text(found ? lmc_st_path(found) : NULL);
+    printf(",\"base\":");
+    print_json_bases(found);
+    putchar('}');
+}
+
+/* One base file is an object, several are a list of them. */
+static void print_json_bases(const lmc_st_file *file)
+{
+    const uint64_t count = file ? lmc_st_base_count(file) : 0;
+    if (count == 0)
+        printf("null");
+    if (count > 1)
+        putchar('[');
+    for (uint64_t i = 0; i < count && cli_output_works(); i++) {
+        printf(i == 0 ? "" : ",");
+        print_json_base(file, i);
+    }
+    if (count > 1)
+        putchar(']');
 }
 
 /* ---- for programs ---- */
@@ -101,7 +127,7 @@ static void print_json_facts(const facts *facts)
     cli_json_ratio(facts->stored_nbytes, facts->nbytes);
     printf(",\"tensors\":%llu,\"parameters\":%llu,\"base\":",
            (unsigned long long)lmc_st_tensor_count(facts->file), (unsigned long long)facts->parameters);
-    print_bases(facts->file, 0, 1);
+    print_json_bases(facts->file);
     printf(",\"dtypes\":{");
     const char *separator = "";
     for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
@@ -150,7 +176,7 @@ static void show_facts(const facts *facts)
     }
     printf("tensors:       %llu\n", (unsigned long long)lmc_st_tensor_count(facts->file));
     printf("parameters:    %llu\n", (unsigned long long)facts->parameters);
-    print_bases(facts->file, 0, 0);
+    print_bases(facts->file, 0);
     for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
         const sum *const sum = &facts->by_dtype[i];
         char ratio[24] = "-";
