@@ -344,8 +344,6 @@ static lmc_status try_all(search *search)
     if (!file->is_from_path)
         return LMC_OK;
     LMC_TRY(try_store(search));
-    if (search->found)
-        return LMC_OK;
     char *const directory = lmc_directory_of(&file->memory, file->path);
     lmc_status status = !directory ? LMC_ERR_NOMEM : try_place(search, directory);
     st_release(&file->memory, directory);
