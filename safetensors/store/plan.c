@@ -50,6 +50,13 @@ static lmc_status add_archive(planning *planning, size_t model, const st_catalog
         .catalog = &planning->catalog, .is_allowed = planning->is_allowed, .diag = planning->store->diag};
     lmc_status status =
         st_index_load_file(&planning->catalog.index, file->id, &tensors, &tensor_count, relatives.diag);
+    if (status == LMC_ERR_CORRUPT) { /* the index is damaged */
+        st_release(memory, tensors);
+        status = st_catalog_rebuild(&planning->catalog);
+        if (status == LMC_OK)
+            status = st_index_load_file(&planning->catalog.index, file->id, &tensors, &tensor_count,
+                                        relatives.diag);
+    }
     relatives.tensors = tensors;
     if (status == LMC_OK)
         status = st_relatives_find(&relatives, tensor_count, NULL);

@@ -2,6 +2,7 @@
  * store_calls.c - lmc_store.h: the calls, which complete what they were given for the engine (store/request.h).
  */
 #include "common/path.h"
+#include "safetensors/store/catalog.h"
 #include "safetensors/store/names.h"
 #include "safetensors/store/plan.h"
 #include "safetensors/store/request.h"
@@ -266,6 +267,17 @@ lmc_status lmc_store_plan(const char *store_dir, const lmc_store_plan_options *g
     return st_call_end(&call.call, status);
 }
 
+/* Makes the index from the archives. */
+static lmc_status remake_index(st_store_session *session)
+{
+    st_catalog catalog;
+    lmc_status status = st_catalog_open(&catalog, session);
+    if (status == LMC_OK)
+        status = st_catalog_rebuild(&catalog);
+    st_catalog_close(&catalog);
+    return status;
+}
+
 lmc_status lmc_store_repair(const char *store_dir, const lmc_store_drop_options *given, lmc_st_diag *diag)
 {
     store_call call;
@@ -276,6 +288,8 @@ lmc_status lmc_store_repair(const char *store_dir, const lmc_store_drop_options 
     if (status == LMC_OK) {
         status = st_store_begin(&session, store_dir, ST_STORE_OF_EITHER, ST_STORE_REPAIR, &call.call.options,
                                 call.call.diag);
+        if (status == LMC_OK && !session.models.is_run)
+            status = remake_index(&session);
         st_store_end(&session, status);
     }
     return st_call_end(&call.call, status);
