@@ -3,8 +3,8 @@
  *
  * The schema, its version in user_version:
  *
- *   file    one archive: the model that it is of, its path in the store, its size and time, and its tensors. The blob has
- *           tensor_count records, then as many sketches, then the coarse parts of the head sketches that there are.
+ *   file    one archive: the model that it is of, its path in the store, its size and time, and its tensors. The blob
+ *           has tensor_count records, then as many sketches, then the coarse parts of the head sketches that there are.
  *   kind    dtype and size of tensors, whose coarse rows are together. row_nbytes 0: sketches; else head sketches of
  *           matrices with such rows. row_count counts the rows, dead_count those of files that are gone.
  *   coarse  rows of a kind, many in a blob: u32 file, u32 tensor, 32 elements. id is the kind times 2^32 and the number
@@ -152,13 +152,6 @@ static int query_number(sqlite3 *handle, const char *sql, int64_t *number)
     return result == SQLITE_OK ? ended : result;
 }
 
-static int is_text_of(sqlite3_stmt *a, sqlite3_stmt *b, int column)
-{
-    const char *const left = (const char *)sqlite3_column_text(a, column);
-    const char *const right = (const char *)sqlite3_column_text(b, column);
-    return !left || !right ? left == right : strcmp(left, right) == 0;
-}
-
 /* 1 if both have the same tables and indexes, made by the same words. */
 static int has_same_schema(sqlite3 *handle, sqlite3 *own)
 {
@@ -170,8 +163,11 @@ static int has_same_schema(sqlite3 *handle, sqlite3 *own)
     while (is_same && result == SQLITE_ROW) {
         result = sqlite3_step(ours);
         is_same = sqlite3_step(theirs) == result && (result == SQLITE_ROW || result == SQLITE_DONE);
-        for (int column = 0; column < 4 && is_same && result == SQLITE_ROW; column++)
-            is_same = is_text_of(theirs, ours, column);
+        for (int column = 0; column < 4 && is_same && result == SQLITE_ROW; column++) {
+            const char *const left = (const char *)sqlite3_column_text(theirs, column);
+            const char *const right = (const char *)sqlite3_column_text(ours, column);
+            is_same = !left || !right ? left == right : strcmp(left, right) == 0;
+        }
     }
     (void)sqlite3_finalize(theirs);
     (void)sqlite3_finalize(ours);

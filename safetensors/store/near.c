@@ -13,8 +13,8 @@
 #define EXACT_COUNT_MAX ((uint64_t)1 << 17)
 #define EXACT_TOTAL_MAX ((uint64_t)1 << 19)
 
-/* Probes, and rows after which the search ends if it has found a relative. A kind whose tensors are much smaller than those of the
- * first probe says little. */
+/* Probes, and rows after which the search ends if it has found a relative. A kind whose tensors are much smaller than
+ * those of the first probe says little. */
 #define PROBE_COUNT_MAX 8
 #define PROBE_ROW_COUNT ((uint64_t)1 << 19)
 #define PROBE_SIZE_LOG2 6

@@ -9,7 +9,7 @@ FOLDERS = {  # each list from the ground up
     "common": ["."],
     "codec": ["common", "kernels", "prefix", "rans", "bitset", "plain", "narrow", "delta", "frame"],
     "safetensors": ["common", "os", "header", "container", "archive", "base", "read", "engine", "convert", "restore",
-                    "tree", "run", "."],
+                    "tree", "run", "store", "."],
     "filter": ["chunk", "plugin"],
     "tool": [".", "commands"],
     "gpu": ["device", "host", "emulate"],
