@@ -3,6 +3,8 @@
  */
 #include "lmc_test_store.h"
 
+#define PAGE_NBYTES 8192
+
 /* Uses an index that may be anything. */
 static void use_index(const char *path)
 {
@@ -205,9 +207,9 @@ LMC_TEST(test_hostile_journal)
     memcpy(journal, magic, 8);
     store_big_endian(journal + 16, 1); /* pages, then bytes of a sector and of a page */
     store_big_endian(journal + 20, 512);
-    store_big_endian(journal + 24, 8192);
+    store_big_endian(journal + 24, PAGE_NBYTES);
     unsigned char *const name = journal + 512 + 4;
-    store_big_endian(name - 4, (1 << 30) / 8192 + 1);
+    store_big_endian(name - 4, (1 << 30) / PAGE_NBYTES + 1);
     for (uint32_t i = 0; i < length; i++) {
         name[i] = (unsigned char)victim[i];
         sum += name[i];
@@ -221,6 +223,67 @@ LMC_TEST(test_hostile_journal)
     CU_ASSERT_TRUE(lmc_test_exists(victim));
     unlink(journal_path);
     unlink(victim);
+    unlink(path);
+}
+
+/* Makes a page an inner one of a table, whose children are this page and then another one many times. */
+static void make_inner_page(unsigned char *page, size_t head, uint32_t first, uint32_t rest)
+{
+    enum { CELL_COUNT = 1000 };
+    memset(page + head, 0, PAGE_NBYTES - head);
+    page[head] = 5;
+    page[head + 3] = CELL_COUNT >> 8;
+    page[head + 4] = CELL_COUNT & 0xff;
+    page[head + 5] = (PAGE_NBYTES - 5 * CELL_COUNT) >> 8;
+    page[head + 6] = (PAGE_NBYTES - 5 * CELL_COUNT) & 0xff;
+    store_big_endian(page + head + 8, rest);
+    for (unsigned i = 0; i < CELL_COUNT; i++) {
+        const unsigned at = PAGE_NBYTES - 5 * (i + 1);
+        page[head + 12 + 2 * i] = (unsigned char)(at >> 8);
+        page[head + 13 + 2 * i] = (unsigned char)(at & 0xff);
+        store_big_endian(page + at, i == 0 ? first : rest);
+        page[at + 4] = (unsigned char)(i & 0x7f);
+    }
+}
+
+/* The list of tables has one of its pages a billion times. */
+LMC_TEST(test_endless_schema)
+{
+    const char *const path = lmc_test_path("index.sqlite");
+    size_t nbytes = 0;
+    st_index index;
+    int is_new = 0;
+    make_index(path);
+    unsigned char *const old = lmc_test_read(path, &nbytes);
+    unsigned char *const bytes = calloc(1, nbytes + 4 * PAGE_NBYTES);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    memcpy(bytes, old, nbytes);
+    CU_ASSERT_EQUAL_FATAL(nbytes % PAGE_NBYTES, 0);
+    CU_ASSERT_EQUAL_FATAL(bytes[100], 13);
+    const uint32_t page_count = (uint32_t)(nbytes / PAGE_NBYTES);
+    const unsigned cell_count = bytes[104];
+    unsigned char *const all = bytes + nbytes;    /* all of the tables */
+    unsigned char *const one = all + PAGE_NBYTES; /* the index that belongs to a table */
+    memcpy(all, bytes, PAGE_NBYTES);
+    memmove(all, all + 100, 8 + 2 * cell_count);
+    memcpy(one, all, PAGE_NBYTES);
+    one[4] = 1;
+    for (unsigned i = 0; i < cell_count; i++) {
+        const size_t at = (size_t)one[8 + 2 * i] << 8 | one[9 + 2 * i];
+        for (unsigned j = 0; j < 20; j++)
+            if (memcmp(one + at + j, "sqlite_autoindex", 16) == 0)
+                memcpy(one + 8, one + 8 + 2 * i, 2);
+    }
+    make_inner_page(one + PAGE_NBYTES, 0, page_count + 2, page_count + 2);
+    make_inner_page(one + 2 * PAGE_NBYTES, 0, page_count + 3, page_count + 3);
+    make_inner_page(bytes, 100, page_count + 1, page_count + 4);
+    store_big_endian(bytes + 28, page_count + 4);
+    lmc_test_write(path, bytes, nbytes + 4 * PAGE_NBYTES);
+    CU_ASSERT_EQUAL(st_index_open(&index, path, &memory, &is_new, &diag), LMC_ERR_CORRUPT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "interrupted"));
+    st_index_close(&index);
+    free(bytes);
+    free(old);
     unlink(path);
 }
 
