@@ -41,8 +41,9 @@ typedef struct st_database {
         progress_max; /* how often SQLite said in one step that it is at work, and may say so */
 } st_database;
 
-/* Opens or makes the file; path NULL: a database in memory. *database must stay where it is. A link is not followed, a journal is only read if it is for
- * this file. *is_new: it was made. st_database_close() follows, even after a failure.
+/* Opens or makes the file; path NULL: a database in memory. A link is not followed, a journal is only read if it is for
+ * this file. *is_new: it was made. *database must stay where it is until st_database_close(), which follows even after a
+ * failure.
  * Errors: CORRUPT if it is no index of this version, whatever else it is; IO, NOMEM. */
 lmc_status st_database_open(st_database *database, const char *path, int *is_new, lmc_st_diag *diag);
 void st_database_close(st_database *database);

@@ -66,19 +66,6 @@ static void list_queries(st_search *search)
     }
 }
 
-static lmc_status list_groups(st_search *search)
-{
-    for (size_t i = 0; i < search->query_count;) {
-        st_query_group *const group = &search->groups[search->group_count++];
-        *group = (st_query_group){.like = search->queries[i], .begin = i};
-        while (i < search->query_count && st_query_compare(&search->queries[i], &group->like) == 0)
-            i++;
-        group->end = i;
-        LMC_TRY(st_coarse_find(&search->index->database, &group->like.kind, &group->coarse, search->diag));
-    }
-    return LMC_OK;
-}
-
 /* ---- near rows ---- */
 
 static lmc_status judge_file(st_search *search, uint32_t file, int *is_allowed)
@@ -311,7 +298,15 @@ lmc_status st_search_init(st_search *search, st_index *index, const st_index_ten
         search->head_spreads[i] = st_sketch_spread(wanted[i].dtype, &wanted[i].head);
     }
     list_queries(search);
-    return list_groups(search);
+    for (size_t i = 0; i < search->query_count;) {
+        st_query_group *const group = &search->groups[search->group_count++];
+        *group = (st_query_group){.like = search->queries[i], .begin = i};
+        while (i < search->query_count && st_query_compare(&search->queries[i], &group->like) == 0)
+            i++;
+        group->end = i;
+        LMC_TRY(st_coarse_find(&index->database, &group->like.kind, &group->coarse, diag));
+    }
+    return LMC_OK;
 }
 
 void st_search_free(st_search *search)
