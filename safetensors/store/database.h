@@ -42,8 +42,8 @@ typedef struct st_database {
 } st_database;
 
 /* Opens or makes the file; path NULL: a database in memory. A link is not followed, a journal is only read if it is for
- * this file. *is_new: it was made. *database must stay where it is until st_database_close(), which follows even after a
- * failure.
+ * this file. *is_new: it was made. *database must stay where it is until st_database_close(), which follows even
+ * after a failure.
  * Errors: CORRUPT if it is no index of this version, whatever else it is; IO, NOMEM. */
 lmc_status st_database_open(st_database *database, const char *path, int *is_new, lmc_st_diag *diag);
 void st_database_close(st_database *database);
