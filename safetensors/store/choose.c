@@ -6,7 +6,7 @@
 
 #include "safetensors/base/content.h"
 #include "safetensors/convert/match.h"
-#include "safetensors/store/relatives.h"
+#include "safetensors/store/refine.h"
 
 #include <string.h>
 
@@ -195,6 +195,8 @@ static lmc_status choose(choice *choice, st_base_set *bases, st_matches *matches
                                     .model_count = chooser->store->models.count,
                                     .is_allowed = chooser->is_reachable,
                                     .rank = chooser->rank};
+    if (status == LMC_OK)
+        status = st_relatives_refine(&choice->relatives, &selection, choice->source, ctx);
     if (status == LMC_OK && st_selection_choose(&selection, chosen) != LMC_OK)
         status = st_fail_nomem(choice->diag);
     if (status == LMC_OK)

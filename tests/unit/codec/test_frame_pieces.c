@@ -288,7 +288,7 @@ LMC_TEST(test_estimate)
         const lmc_dtype dtype = dtypes[i / 2];
         const int has_base = i % 2 == 1;
         const lmc_params params = frame_params(dtype, LMC_LEVEL_DEFAULT, 0);
-        static uint8_t frame[NBYTES + 4096];
+        static uint8_t frame[4 * NBYTES];
         size_t nbytes = 0;
         lmc_plan *plan = NULL;
         data_fill(content, NBYTES, dtype, dtype == LMC_DTYPE_U8 ? DATA_RANDOM : DATA_WEIGHTS);

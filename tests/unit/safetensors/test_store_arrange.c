@@ -1,5 +1,5 @@
 /*
- * test_store_arrange.c - the choice of bases from predicted sizes: for the tensors of a file (store/selection.h), and for
+ * test_store_arrange.c - the choice of bases from predicted sizes: for the tensors of a file, and for
  * all models of a store (store/arrange.h), which is compared with the best arrangement of small stores.
  */
 #include "lmc_test_st.h"
