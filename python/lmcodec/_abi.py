@@ -150,6 +150,8 @@ class StBase(Sized):
         ("header_hash", c_uint64),
         ("content_hash", c_uint64),
         ("tensor_count", c_uint64),
+        ("path", c_char_p),
+        ("is_equal", c_int),
     ]
 
 
@@ -336,7 +338,8 @@ st_tensor_info = _call("lmc_st_tensor_info", c_int, c_void_p, c_uint64, c_void_p
 st_tensor_mode = _call("lmc_st_tensor_mode", c_int, c_void_p, c_uint64, POINTER(c_int), _DIAG)
 st_tensor_form = _call("lmc_st_tensor_form", c_int, c_void_p, c_uint64, POINTER(c_int), c_void_p, _DIAG)
 st_tensor_place = _call("lmc_st_tensor_place", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_uint64))
-st_tensor_base = _call("lmc_st_tensor_base", c_int, c_void_p, c_uint64, POINTER(c_int), POINTER(c_uint64))
+st_tensor_base = _call("lmc_st_tensor_base", c_int, c_void_p, c_uint64, POINTER(c_int), POINTER(c_uint64),
+                       POINTER(c_uint64))
 st_range_place = _call("lmc_st_range_place", c_int, c_void_p, c_uint64, c_int, c_uint64, c_uint64,
                        *[POINTER(c_uint64)] * 4, _DIAG)
 st_use_base = _call("lmc_st_use_base", c_int, c_void_p, c_void_p, _DIAG)
@@ -346,7 +349,8 @@ st_read_many = _optional_call("lmc_st_read_many", c_int, c_void_p, c_void_p, c_v
 st_reader_create = _call("lmc_st_reader_create", c_int, c_void_p, c_uint64, c_void_p, _DIAG)
 st_reader_free = _call("lmc_st_reader_free", None, c_void_p)
 st_reader_read = _call("lmc_st_reader_read", c_int, c_void_p, c_uint64, c_size_t, c_void_p, _DIAG)
-st_base_info = _call("lmc_st_base_info", c_int, c_void_p, c_void_p)
+st_base_count = _call("lmc_st_base_count", c_uint64, c_void_p)
+st_base_info = _call("lmc_st_base_info", c_int, c_void_p, c_uint64, c_void_p)
 st_convert = _call("lmc_st_convert", c_int, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
 st_restore = _call("lmc_st_restore", c_int, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
 st_verify = _call("lmc_st_verify", c_int, c_char_p, c_void_p, c_void_p, _DIAG)

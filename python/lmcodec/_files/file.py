@@ -127,7 +127,7 @@ class Handle:
     def base_name(self) -> str | None:
         """Name of the file that the archive was coded against; None if it needs none."""
         base = _abi.StBase()
-        check_status(_abi.st_base_info(self.pointer, ctypes.byref(base)))
+        check_status(_abi.st_base_info(self.pointer, 0, ctypes.byref(base)))
         name: bytes | None = base.name
         return name.decode() if name is not None else None
 
@@ -159,8 +159,8 @@ class Handle:
 
     def base_of(self, number: int) -> tuple[int, int] | None:
         """Which file has what a tensor was coded against, and its number there; None if it stands alone."""
-        where, base = ctypes.c_int(), ctypes.c_uint64()
-        found = _abi.st_tensor_base(self.pointer, number, ctypes.byref(where), ctypes.byref(base))
+        where, file, base = ctypes.c_int(), ctypes.c_uint64(), ctypes.c_uint64()
+        found = _abi.st_tensor_base(self.pointer, number, *map(ctypes.byref, (where, file, base)))
         return (where.value, base.value) if found else None
 
     def read_stored(self, number: int, first_byte: int, nbytes: int, address: Any) -> None:

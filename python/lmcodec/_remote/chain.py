@@ -173,7 +173,7 @@ class ChainFile:
             except (OSError, LMCError) as error:
                 other = "; %s" % error
         base = _abi.StBase()
-        check_status(_abi.st_base_info(self.handle.pointer, ctypes.byref(base)))
+        check_status(_abi.st_base_info(self.handle.pointer, 0, ctypes.byref(base)))
         failure = BaseError("%s: wants the base %s (hash %016x), which was not found: looked at %s%s"
                             % (_shown(self._place), name, base.content_hash, ", ".join(looked), other))
         failure.file = _shown(self._place)
