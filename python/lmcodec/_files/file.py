@@ -126,10 +126,18 @@ class Handle:
 
     def base_name(self) -> str | None:
         """Name of the file that the archive was coded against; None if it needs none."""
-        base = _abi.StBase()
-        check_status(_abi.st_base_info(self.pointer, 0, ctypes.byref(base)))
-        name: bytes | None = base.name
+        name: bytes | None = self.base_info(0).name
         return name.decode() if name is not None else None
+
+    def base_count(self) -> int:
+        """Base files that the archive records."""
+        return int(_abi.st_base_count(self.pointer))
+
+    def base_info(self, number: int) -> Any:
+        """What the archive records of a base file."""
+        base = _abi.StBase()
+        check_status(_abi.st_base_info(self.pointer, number, ctypes.byref(base)))
+        return base
 
     def place(self, number: int) -> tuple[int, int]:
         """Where a tensor is stored in the open file: its offset and how many bytes."""

@@ -16,6 +16,8 @@ from .source import NoAnswer, Requests, Settings, Source
 from .stores import Location, hide_secrets
 
 _RUN_LIST_NBYTES_MAX = 4 << 20  # of a run with 30,000 steps
+_STORE_MARK = "store.json"
+_STORE_LEVELS_MAX = 200  # folders above an archive that may be its store, as the library counts them
 _RUN_DEPTH_MAX = 3  # folders below that of a step in which an archive may be
 
 
@@ -154,11 +156,11 @@ class ChainFile:
         return self._base
 
     def _find_base(self) -> ChainFile:
-        name = self.handle.base_name() or ""
+        path = self.handle.base_info(0).path.decode()
         looked: list[str] = []
         other = ""
         search = self._search._replace(base=None)
-        for place, is_named in self._candidates(name):
+        for place, is_named in self._candidates(path):
             looked.append(_shown(place))
             try:
                 found = ChainFile(place, search)
@@ -175,19 +177,37 @@ class ChainFile:
         base = _abi.StBase()
         check_status(_abi.st_base_info(self.handle.pointer, 0, ctypes.byref(base)))
         failure = BaseError("%s: wants the base %s (hash %016x), which was not found: looked at %s%s"
-                            % (_shown(self._place), name, base.content_hash, ", ".join(looked), other))
+                            % (_shown(self._place), path, base.content_hash, ", ".join(looked), other))
         failure.file = _shown(self._place)
         raise failure
 
-    def _candidates(self, name: str) -> Iterator[tuple[Where, bool]]:
-        """Places where the base may be, in order, and whether the caller has named each."""
+    def _candidates(self, path: str) -> Iterator[tuple[Where, bool]]:
+        """Places where the base may be, in order, and whether the caller has named each. path: as recorded."""
         assert isinstance(self._place, Location)
         if self._search.base is not None:
             yield self._search.locate(self._search.base), True
-        named, beside = map(self._search.locate, self._search.base_dirs), self._place.parent()
-        for folder in itertools.chain(named, [beside], self._folders_in_run(beside)):
-            for wanted in (name, name + ".lmc"):
-                yield os.path.join(folder, wanted) if isinstance(folder, str) else folder.join(wanted), False
+        beside, own = self._place.parent(), path.rpartition("/")[2]
+        named = ((self._search.locate(folder), own) for folder in self._search.base_dirs)
+        in_store = ((folder, path) for folder in self._folders_in_store(beside, path))
+        in_run = ((folder, own) for folder in self._folders_in_run(beside))
+        for folder, wanted in itertools.chain(named, in_store, [(beside, own)], in_run):
+            for file in (wanted, wanted + ".lmc"):
+                yield os.path.join(folder, file) if isinstance(folder, str) else folder.join(file), False
+
+    def _folders_in_store(self, folder: Location, path: str) -> Iterator[Location]:
+        """The store that has the archive: the nearest folder with the mark of one. path: of the base, as recorded; a
+        bare name is that of a file beside the archive."""
+        for _ in range(_STORE_LEVELS_MAX if "/" in path else 0):
+            try:
+                Source(folder.join(_STORE_MARK), self._search.settings, self._search.requests)
+            except (FileNotFoundError, PermissionError):
+                above = folder.parent()
+                if above.path == folder.path:
+                    return
+                folder = above
+                continue
+            yield folder
+            return
 
     def _folders_in_run(self, folder: Location) -> Iterator[Location]:
         """The folder of the step on which the archive's step is based, by the run's list (docs/run.md)."""
