@@ -106,10 +106,11 @@ typedef enum lmc_store_event {
     LMC_STORE_PRESENT = 1, /* it was there already, with equal content */
     LMC_STORE_REBASED = 2, /* rewritten with other bases */
     LMC_STORE_DROPPED = 3,
-    LMC_STORE_VERIFIED = 4
+    LMC_STORE_VERIFIED = 4,
+    LMC_STORE_PLANNED = 5 /* what it should be based on, and would take then; nothing was done */
 } lmc_store_event;
 
-/* "added", "already there", "re-based", "dropped", "verified"; NULL for other numbers. Static storage. */
+/* "added", "already there", "re-based", "dropped", "verified", "planned"; NULL for other numbers. Static storage. */
 LMC_API const char *lmc_store_event_name(lmc_store_event event);
 
 /* Called once a model is done. A reported model remains valid even if the call fails later. */
@@ -178,6 +179,35 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_drop(const char *store_dir, const cha
  * LMC_ERR_CANCELLED, LMC_ERR_ARG (the directory has no model and is no store). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_repair(const char *store_dir,
                                                   const lmc_store_drop_options *options, lmc_st_diag *diag);
+
+typedef struct lmc_store_plan_options {
+    size_t struct_size;
+    lmc_st_common common;
+    int apply;      /* 1: models are stored again as planned; 0: no archive changes */
+    unsigned depth; /* 1 to LMC_STORE_DEPTH_MAX; 0: LMC_STORE_DEPTH_DEFAULT */
+    int no_fsync;
+    lmc_store_model_fn model_done;
+} lmc_store_plan_options;
+
+/* What a plan saves and costs. */
+typedef struct lmc_store_plan_result {
+    size_t struct_size;      /* sizeof(lmc_store_plan_result); set by LMC_INIT() */
+    uint64_t stored_nbytes;  /* that all models take, before anything was applied */
+    uint64_t planned_nbytes; /* that they would take, as predicted; once it was applied, that they take */
+    uint64_t changed_count;  /* models that are to be stored again, or were */
+    uint64_t
+        changed_nbytes; /* of these models, before compression: each is read, and written, up to six times */
+} lmc_store_plan_result;
+
+/* Looks at the whole store, and finds which models should need no other and what each other one should be based on, so
+ * that all take the least space. model_done gets every model in the order of the store as LMC_STORE_PLANNED, with the
+ * base that it should have and the bytes that it is predicted to take. With options->apply, what changes is then stored
+ * again, if that takes less in all: this is found out before anything is replaced. A call that ends early leaves a sound
+ * store; the same call goes on where it ended. result: may be NULL.
+ * Errors: LMC_ERR_ARG (a run, depth out of its range, a base that is not in the store), as lmc_store_open() and
+ * lmc_store_drop(). */
+LMC_NODISCARD LMC_API lmc_status lmc_store_plan(const char *store_dir, const lmc_store_plan_options *options,
+                                                lmc_store_plan_result *result, lmc_st_diag *diag);
 
 /* ---- reading a store ---------------------------------------------------------------------------- */
 

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_COMMANDS ((CLI_STORE_REPAIR << 1) - 1)
+#define ALL_COMMANDS ((CLI_STORE_PLAN << 1) - 1)
 #define RUN_ADDS (CLI_RUN_ADD | CLI_RUN_WATCH)
 #define ADDS (RUN_ADDS | CLI_STORE_ADD)
 #define RUN_WORK (RUN_ADDS | CLI_RUN_RESTORE | CLI_RUN_VERIFY | CLI_RUN_DROP | CLI_RUN_KEEP | CLI_RUN_DIFF)
-#define STORE_WORK (CLI_STORE_ADD | CLI_STORE_RESTORE | CLI_STORE_VERIFY | CLI_STORE_DROP)
+#define STORE_WORK (CLI_STORE_ADD | CLI_STORE_RESTORE | CLI_STORE_VERIFY | CLI_STORE_DROP | CLI_STORE_PLAN)
 #define WITH_BASE (CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_INFO | CLI_GET | CLI_DIFF)
 
 const cli_option cli_options[] = {
@@ -21,13 +21,15 @@ const cli_option cli_options[] = {
      CLI_LS | CLI_ANALYZE | CLI_BENCH | CLI_RUN_LS | CLI_STORE_ADD | CLI_STORE_LS,
      "print an array of objects; lmc-st(1) has their keys"},
     {CLI_OPT_JSON, 0, "json", NULL,
-     CLI_INFO | CLI_DIFF | CLI_DOCTOR | CLI_RUN_INFO | CLI_RUN_DIFF | CLI_STORE_INFO,
+     CLI_INFO | CLI_DIFF | CLI_DOCTOR | CLI_RUN_INFO | CLI_RUN_DIFF | CLI_STORE_INFO | CLI_STORE_PLAN,
      "print an object; lmc-st(1) has its keys"},
     {CLI_OPT_STEP, 0, "step", "N", CLI_RUN_ADD, "the step, instead of the one in the snapshot's name"},
     {CLI_OPT_AS, 0, "as", "NAME", CLI_STORE_ADD, "the model's name, instead of the last part of PATH"},
-    {CLI_OPT_DEPTH, 0, "depth", "N", CLI_STORE_ADD,
-     "the models that it may need, one below the other; 1 to 62;\n"
+    {CLI_OPT_DEPTH, 0, "depth", "N", CLI_STORE_ADD | CLI_STORE_PLAN,
+     "the models that one may need, one below the other; 1 to 62;\n"
      "default 1"},
+    {CLI_OPT_APPLY, 0, "apply", NULL, CLI_STORE_PLAN,
+     "store what changes again; without it, no archive changes"},
     {CLI_OPT_SETTLE, 0, "settle", "S", CLI_RUN_WATCH, "seconds without a change before adding; default 5"},
     {CLI_OPT_KEY_EVERY, 0, "key-every", "K", RUN_ADDS,
      "a key frame after at most K steps, 1 to 63; the run\n"

@@ -37,6 +37,7 @@
 #define CLI_OPT_SETTLE (1u << 26)
 #define CLI_OPT_AS (1u << 27)
 #define CLI_OPT_DEPTH (1u << 28)
+#define CLI_OPT_APPLY (1u << 29)
 
 /* Commands, as bits of the table of options. */
 #define CLI_CONVERT (UINT64_C(1) << 0)
@@ -71,6 +72,7 @@
 #define CLI_STORE_VERIFY (UINT64_C(1) << 29)
 #define CLI_STORE_DROP (UINT64_C(1) << 30)
 #define CLI_STORE_REPAIR (UINT64_C(1) << 31)
+#define CLI_STORE_PLAN (UINT64_C(1) << 32)
 
 /* Options that need no command. */
 #define CLI_OPT_GENERAL (CLI_OPT_TEST | CLI_OPT_VERSION | CLI_OPT_HELP)

@@ -30,7 +30,8 @@
 #define ENTRY_NBYTES 32
 #define ENTRY_FLAG_EQUAL 1u
 
-#define SEVERAL_LINK_NBYTES 12
+#define FILE_SHIFT \
+    24 /* of a base's number, which has the bits below; the header of a file has room for fewer tensors */
 
 /* ---- sizes ---- */
 
@@ -56,19 +57,18 @@ uint64_t st_bases_nbytes(const st_bases *bases)
     }
     for (size_t i = 0; i < bases->file_count; i++)
         nbytes += entry_nbytes(strlen(bases->files[i].path));
-    return SEVERAL_HEAD_NBYTES + nbytes + st_padded((uint64_t)bases->link_count * SEVERAL_LINK_NBYTES);
+    return SEVERAL_HEAD_NBYTES + nbytes + (uint64_t)bases->link_count * LINK_NBYTES;
 }
 
 uint64_t st_bases_nbytes_max(size_t tensor_count)
 {
     return SEVERAL_HEAD_NBYTES + LMC_ST_ARCHIVE_BASES_MAX * entry_nbytes(LMC_ST_BASE_PATH_NBYTES_MAX) +
-           st_padded((uint64_t)tensor_count * SEVERAL_LINK_NBYTES);
+           (uint64_t)tensor_count * LINK_NBYTES;
 }
 
 static uint64_t stated_nbytes_of_several(const unsigned char *src, uint64_t left)
 {
-    const uint64_t links_nbytes =
-        left < SEVERAL_HEAD_NBYTES ? 0 : st_padded((uint64_t)lmc_load32(src) * SEVERAL_LINK_NBYTES);
+    const uint64_t links_nbytes = left < SEVERAL_HEAD_NBYTES ? 0 : (uint64_t)lmc_load32(src) * LINK_NBYTES;
     const size_t file_count = links_nbytes == 0 ? 0 : lmc_load32(src + AT_FILE_COUNT);
     uint64_t at = SEVERAL_HEAD_NBYTES;
     if (links_nbytes == 0 || file_count > LMC_ST_ARCHIVE_BASES_MAX)
@@ -120,16 +120,14 @@ static unsigned char *write_several(const st_bases *bases, unsigned char *dst)
         lmc_store32(dst + AT_ENTRY_FLAGS, file->is_equal ? ENTRY_FLAG_EQUAL : 0);
         dst = write_text(file->path, dst + ENTRY_NBYTES);
     }
-    const size_t links_nbytes = bases->link_count * SEVERAL_LINK_NBYTES;
-    memset(dst + links_nbytes, 0, st_padded(links_nbytes) - links_nbytes);
     for (size_t i = 0; i < bases->link_count; i++) {
         const st_link link = bases->links[i];
-        unsigned char *const at = dst + i * SEVERAL_LINK_NBYTES;
-        lmc_store32(at, link.tensor);
-        lmc_store32(at + 4, link.base);
-        lmc_store32(at + 8, link.place == LMC_ST_BASE_SELF ? (uint32_t)bases->file_count : link.file);
+        const size_t file = link.place == LMC_ST_BASE_SELF ? bases->file_count : link.file;
+        lmc_store32(dst, link.tensor);
+        lmc_store32(dst + 4, link.base | (uint32_t)file << FILE_SHIFT);
+        dst += LINK_NBYTES;
     }
-    return dst + st_padded(links_nbytes);
+    return dst;
 }
 
 unsigned char *st_bases_write(const st_bases *bases, unsigned char *dst)
@@ -276,9 +274,10 @@ static st_link read_link(const unsigned char *src, int is_several, size_t file_c
     if (!is_several)
         return (st_link){lmc_load32(src), base & ~(1u << PLACE_BIT),
                          base >> PLACE_BIT == 0 ? LMC_ST_BASE_FILE : LMC_ST_BASE_SELF, 0};
-    const uint32_t file = lmc_load32(src + 8);
-    return file == file_count ? (st_link){lmc_load32(src), base, LMC_ST_BASE_SELF, 0}
-                              : (st_link){lmc_load32(src), base, LMC_ST_BASE_FILE, file};
+    const uint32_t file = base >> FILE_SHIFT;
+    const uint32_t number = base & ((1u << FILE_SHIFT) - 1);
+    return file == file_count ? (st_link){lmc_load32(src), number, LMC_ST_BASE_SELF, 0}
+                              : (st_link){lmc_load32(src), number, LMC_ST_BASE_FILE, file};
 }
 
 /* Reads the links, which begin at `at`. */
@@ -286,30 +285,23 @@ static lmc_status read_links(st_bases *bases, const unsigned char *src, size_t a
                              uint64_t offset, lmc_st_diag *diag)
 {
     const size_t link_count = bases->link_count;
-    const size_t link_nbytes = bases->is_several ? SEVERAL_LINK_NBYTES : LINK_NBYTES;
     for (size_t i = 0; i < link_count; i++) {
-        const st_link link = read_link(src + at + i * link_nbytes, bases->is_several, bases->file_count);
+        const st_link link = read_link(src + at + i * LINK_NBYTES, bases->is_several, bases->file_count);
         bases->links[i] = link;
         bases->link_count = i + 1;
         if (link.tensor >= tensor_count || (i > 0 && link.tensor <= bases->links[i - 1].tensor) ||
             (bases->is_several && link.place == LMC_ST_BASE_FILE && link.file >= bases->file_count)) {
             bases->link_count = i;
-            return st_fail(diag, LMC_ERR_CORRUPT, offset + at + i * link_nbytes,
+            return st_fail(diag, LMC_ERR_CORRUPT, offset + at + i * LINK_NBYTES,
                            "the archive table's list of bases is out of order");
         }
     }
     return check_own(bases, tensor_count, offset, diag);
 }
 
-/* What only a list of several files has: zeros behind the links, and files that no tensor may need. */
-static lmc_status check_several(const st_bases *bases, const unsigned char *src, size_t at, uint64_t offset,
-                                lmc_st_diag *diag)
+/* Each file of a list of several is needed. */
+static lmc_status check_several(const st_bases *bases, uint64_t offset, lmc_st_diag *diag)
 {
-    const size_t links_nbytes = bases->link_count * SEVERAL_LINK_NBYTES;
-    for (size_t i = links_nbytes; i < st_padded(links_nbytes); i++)
-        if (src[at + i] != 0)
-            return st_fail(diag, LMC_ERR_CORRUPT, offset + at + i,
-                           "the archive table: the bytes behind the links are not zero");
     for (size_t i = 0; i < bases->file_count; i++)
         if (st_bases_count_links(bases, i) == 0)
             return st_fail(diag, LMC_ERR_CORRUPT, offset,
@@ -332,8 +324,7 @@ lmc_status st_bases_read(st_bases *bases, const lmc_allocator *memory, const uns
         LMC_TRY(read_files(bases, memory, src, offset, &at, diag));
     bases->link_count = link_count;
     LMC_TRY(read_links(bases, src, at, tensor_count, offset, diag));
-    return is_several ? check_several(bases, src, at, offset, diag)
-                      : read_file(bases, memory, src, offset, diag);
+    return is_several ? check_several(bases, offset, diag) : read_file(bases, memory, src, offset, diag);
 }
 
 void st_bases_free(st_bases *bases, const lmc_allocator *memory)

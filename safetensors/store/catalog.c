@@ -270,28 +270,40 @@ static lmc_status open_and_update(st_catalog *catalog, const char *path, lmc_st_
     return status;
 }
 
-/* Opens the index. A file that does not serve is replaced; where that cannot be done, the index is in memory. */
-static lmc_status open_index(st_catalog *catalog)
+/* Opens the index anew: an empty file; where that cannot be, in memory. */
+static lmc_status remake_index(st_catalog *catalog, const char *path)
 {
     static const char *const names[] = {ST_STORE_INDEX, ST_STORE_INDEX "-journal", ST_STORE_INDEX "-wal",
                                         ST_STORE_INDEX "-shm"};
+    const st_store_session *const store = catalog->store;
+    lmc_st_diag unused = {0};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        (void)os_folder_remove_file(store->fd, names[i]);
+    const lmc_status status = open_and_update(catalog, path, &unused);
+    if (status == LMC_ERR_NOMEM)
+        return st_fail_nomem(store->diag);
+    if (status == LMC_ERR_CANCELLED)
+        return st_fail_cancelled(store->diag);
+    return status == LMC_OK ? LMC_OK : open_and_update(catalog, NULL, store->diag);
+}
+
+/* Opens the index. A file that does not serve is replaced. */
+static lmc_status open_index(st_catalog *catalog)
+{
     const st_store_session *const store = catalog->store;
     lmc_st_diag unused = {0};
     char *const path = st_store_path(store, ST_STORE_INDEX);
     if (!path)
         return st_fail_nomem(store->diag);
     lmc_status status = open_and_update(catalog, path, &unused);
-    if (status == LMC_ERR_CORRUPT || status == LMC_ERR_UNSUPPORTED || status == LMC_ERR_IO) {
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-            (void)os_folder_remove_file(store->fd, names[i]);
-        status = open_and_update(catalog, path, &unused);
-    }
+    if (status == LMC_ERR_NOMEM)
+        status = st_fail_nomem(store->diag);
+    else if (status == LMC_ERR_CANCELLED)
+        status = st_fail_cancelled(store->diag);
+    else if (status != LMC_OK)
+        status = remake_index(catalog, path);
     st_release(store->options->allocator, path);
-    if (status != LMC_OK && status != LMC_ERR_NOMEM && status != LMC_ERR_CANCELLED)
-        return open_and_update(catalog, NULL, store->diag);
-    return status == LMC_ERR_NOMEM       ? st_fail_nomem(store->diag)
-           : status == LMC_ERR_CANCELLED ? st_fail_cancelled(store->diag)
-                                         : LMC_OK;
+    return status;
 }
 
 /* ---- opening ---- */
@@ -303,6 +315,17 @@ static int compare_ids(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
+/* Lists the files by the ids that they have in the index. */
+static void list_ids(st_catalog *catalog)
+{
+    catalog->id_count = 0;
+    for (size_t i = 0; i < catalog->count; i++)
+        if (catalog->files[i].id > 0)
+            catalog->by_id[catalog->id_count++] = &catalog->files[i];
+    if (catalog->id_count > 1)
+        qsort(catalog->by_id, catalog->id_count, sizeof *catalog->by_id, compare_ids);
+}
+
 lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store)
 {
     *catalog = (st_catalog){.store = store};
@@ -311,12 +334,21 @@ lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store)
     catalog->by_id = st_allocate_array(store->options->allocator, catalog->count + 1, sizeof *catalog->by_id);
     if (!catalog->by_id)
         return st_fail_nomem(store->diag);
-    for (size_t i = 0; i < catalog->count; i++)
-        if (catalog->files[i].id > 0)
-            catalog->by_id[catalog->id_count++] = &catalog->files[i];
-    if (catalog->id_count > 1)
-        qsort(catalog->by_id, catalog->id_count, sizeof *catalog->by_id, compare_ids);
+    list_ids(catalog);
     return LMC_OK;
+}
+
+lmc_status st_catalog_rebuild(st_catalog *catalog)
+{
+    const st_store_session *const store = catalog->store;
+    char *const path = st_store_path(store, ST_STORE_INDEX);
+    if (catalog->is_open)
+        st_index_close(&catalog->index);
+    catalog->is_open = 0;
+    const lmc_status status = path ? remake_index(catalog, path) : st_fail_nomem(store->diag);
+    st_release(store->options->allocator, path);
+    list_ids(catalog);
+    return status;
 }
 
 void st_catalog_close(st_catalog *catalog)

@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/* Models that a base may need one below the other: an archive cannot begin a chain of more than LMC_ST_CHAIN_MAX files. */
+#define REACH_MAX (LMC_ST_CHAIN_MAX - 2)
+
 /* Content that is compared at once. */
 #define PIECE_NBYTES ((size_t)1 << 20)
 
@@ -278,8 +281,8 @@ static lmc_status set_models(st_chooser *chooser, const st_choice_limits *limits
     for (size_t i = 0; i < count && has_memory; i++) {
         const st_model *const model = &models->list[i];
         const int is_kept = !needs[i] && !(limits->goes && limits->goes[i]);
-        chooser->is_reachable[i] =
-            model->depth != ST_DEPTH_UNKNOWN && (limits->allowed ? limits->allowed[i] : is_kept);
+        chooser->is_reachable[i] = model->depth != ST_DEPTH_UNKNOWN && model->reach < REACH_MAX &&
+                                   (limits->allowed ? limits->allowed[i] : is_kept);
         chooser->is_allowed[i] =
             chooser->is_reachable[i] && (limits->allowed || model->depth < limits->depth);
         chooser->has_deep_models |= chooser->is_reachable[i] && !chooser->is_allowed[i];

@@ -280,21 +280,28 @@ lmc_status st_rebase_do(const st_rebase_plan *plan, st_store_session *store, con
     inner.warning = NULL;
     for (size_t i = 0; i < plan->count; i++)
         parts.total_nbytes += plan->is_rebased[i] ? ST_REBASE_PASSES * models->list[i].original_nbytes : 0;
+    /* what is to be stored again itself is no base: a chain could come of that */
+    unsigned char *const goes = st_allocate_zeroed(models->memory, plan->count, 1);
+    status = goes ? LMC_OK : st_fail_nomem(store->diag);
+    for (size_t i = 0; i < plan->count && goes; i++)
+        goes[i] = plan->goes[i] || plan->is_rebased[i];
     for (size_t i = 0; i < plan->count && status == LMC_OK; i++) {
         if (!plan->is_rebased[i])
             continue;
         const int has_base = models->is_run && plan->base[i] != SIZE_MAX;
         char *const name = st_duplicate(models->memory, models->list[i].name);
         char *const base = has_base ? st_duplicate(models->memory, models->list[plan->base[i]].name) : NULL;
-        const st_rebase how = {.base = base, .goes = plan->goes};
+        const st_rebase how = {.base = base, .goes = goes};
         if (!name || (has_base && !base))
             status = st_fail_nomem(store->diag);
         else
             status = request->dry_run ? tell_dry(store, name, base, request)
                                       : st_rebase_model(store, name, &how, request, &parts, &inner);
+        goes[i] = 0;
         st_release(models->memory, base);
         st_release(models->memory, name);
     }
+    st_release(models->memory, goes);
     return status;
 }
 

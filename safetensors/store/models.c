@@ -158,38 +158,38 @@ void st_models_remove(st_models *models, const char *name)
 
 /* ---- the graph ---- */
 
-/* The depth of a model whose bases have theirs; unknown until then. */
-static uint64_t depth_of(const st_models *models, const st_model *model)
+/* Sets depth and reach of a model whose bases have theirs. Returns 0 if one of them has none yet. */
+static int set_depth(const st_models *models, st_model *model)
 {
     uint64_t depth = 0;
+    uint64_t reach = 0;
     if (model->has_unknown_base)
-        return ST_DEPTH_UNKNOWN;
+        return 0;
     for (size_t i = 0; i < model->base_count; i++) {
         const st_model *const base = st_models_find(models, model->bases[i].name);
         if (!base || base->depth == ST_DEPTH_UNKNOWN)
-            return ST_DEPTH_UNKNOWN;
+            return 0;
         if (!model->bases[i].is_equal_only && base->depth + 1 > depth)
             depth = base->depth + 1;
+        reach = base->reach + 1 > reach ? base->reach + 1 : reach;
     }
-    return depth;
+    model->depth = depth;
+    model->reach = reach;
+    return 1;
 }
 
 void st_models_set_depths(st_models *models)
 {
     int has_changed = 1;
     for (size_t i = 0; i < models->count; i++)
-        models->list[i].depth = ST_DEPTH_UNKNOWN;
+        models->list[i].depth = models->list[i].reach = ST_DEPTH_UNKNOWN;
     /* a pass settles at least the next link of every chain, and chains have at most LMC_ST_CHAIN_MAX files; in a run,
      * whose bases are earlier steps, one pass settles all */
     for (size_t pass = 0; pass < LMC_ST_CHAIN_MAX && has_changed; pass++) {
         has_changed = 0;
-        for (size_t i = 0; i < models->count; i++) {
-            st_model *const model = &models->list[i];
-            if (model->depth != ST_DEPTH_UNKNOWN)
-                continue;
-            model->depth = depth_of(models, model);
-            has_changed |= model->depth != ST_DEPTH_UNKNOWN;
-        }
+        for (size_t i = 0; i < models->count; i++)
+            if (models->list[i].depth == ST_DEPTH_UNKNOWN)
+                has_changed |= set_depth(models, &models->list[i]);
     }
 }
 

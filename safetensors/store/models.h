@@ -25,6 +25,7 @@ typedef struct st_model {
     st_model_base *bases; /* by the bytes of their names */
     size_t base_count;
     uint64_t depth; /* models that it needs one below the other, itself not counted; may be unknown */
+    uint64_t reach; /* the same with those that are needed for equal tensors only */
     uint64_t file_count;
     uint64_t original_nbytes, stored_nbytes;
     int64_t time_s;
@@ -61,7 +62,7 @@ int st_models_put(st_models *models, st_model *model);
 /* Removes a model if it is there. */
 void st_models_remove(st_models *models, const char *name);
 
-/* Sets the depths of all models by their bases. That of a model whose base is not there is unknown, and so is that of
+/* Sets depth and reach of all models by their bases. That of a model whose base is not there is unknown, and so is that of
  * one that needs itself. */
 void st_models_set_depths(st_models *models);
 

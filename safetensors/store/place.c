@@ -249,8 +249,31 @@ static lmc_status replace_model(st_store_session *store, const st_model *model, 
     return status;
 }
 
+/* A model that replaces one may not be based on models that need it: none of them could be read any more. */
+static lmc_status check_bases(const st_store_session *store, const st_model *model)
+{
+    const st_models *const models = &store->models;
+    const st_model *const old = st_models_find(models, model->name);
+    if (!old || model->base_count == 0)
+        return LMC_OK;
+    unsigned char *const needs = st_allocate_zeroed(models->memory, models->count, 1);
+    if (!needs)
+        return st_fail_nomem(store->diag);
+    st_models_mark_dependents(models, (size_t)(old - models->list), needs);
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < model->base_count && status == LMC_OK; i++) {
+        const st_model *const base = st_models_find(models, model->bases[i].name);
+        if (base && needs[base - models->list])
+            status = st_fail(store->diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
+                             "%.200s would be based on %.200s, which needs it", model->name, base->name);
+    }
+    st_release(models->memory, needs);
+    return status;
+}
+
 lmc_status st_store_put(st_store_session *store, st_model *model)
 {
+    LMC_TRY(check_bases(store, model));
     char *const folder = folder_name(store, "", model->name);
     lmc_status status = folder ? make_parents(store, folder) : st_fail_nomem(store->diag);
     if (status == LMC_OK && !store->options->no_fsync) {

@@ -230,7 +230,17 @@ lmc_status st_relatives_find(st_relatives *relatives, size_t count, const unsign
         relatives->alone_nbytes[relatives->wanted_count] = FRAME_NBYTES + nbits * element_count(tensor) / 8;
         relatives->wanted[relatives->wanted_count++] = (uint32_t)i;
     }
-    return relatives->wanted_count > 0 && relatives->catalog->id_count > 0 ? find_best(relatives) : LMC_OK;
+    if (relatives->wanted_count == 0 || relatives->catalog->id_count == 0)
+        return LMC_OK;
+    const lmc_st_diag diag = *relatives->diag;
+    lmc_status status = find_best(relatives);
+    if (status != LMC_ERR_CORRUPT && status != LMC_ERR_IO)
+        return status;
+    *relatives->diag = diag;
+    LMC_TRY(st_catalog_rebuild(relatives->catalog));
+    relatives->count = 0;
+    relatives->file_count = 0;
+    return find_best(relatives);
 }
 
 void st_relatives_free(st_relatives *relatives)

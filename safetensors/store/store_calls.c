@@ -2,14 +2,17 @@
  * store_calls.c - lmc_store.h: the calls, which complete what they were given for the engine (store/request.h).
  */
 #include "common/path.h"
+#include "safetensors/store/catalog.h"
 #include "safetensors/store/names.h"
+#include "safetensors/store/plan.h"
 #include "safetensors/store/request.h"
 
 #include <string.h>
 
 const char *lmc_store_event_name(lmc_store_event event)
 {
-    static const char *const names[] = {"added", "already there", "re-based", "dropped", "verified"};
+    static const char *const names[] = {"added",   "already there", "re-based",
+                                        "dropped", "verified",      "planned"};
     return (size_t)event < sizeof names / sizeof names[0] ? names[event] : NULL;
 }
 
@@ -238,6 +241,43 @@ lmc_status lmc_store_drop(const char *store_dir, const char *const *names, size_
     return st_call_end(&call.call, status);
 }
 
+lmc_status lmc_store_plan(const char *store_dir, const lmc_store_plan_options *given,
+                          lmc_store_plan_result *result, lmc_st_diag *diag)
+{
+    store_call call;
+    lmc_store_plan_result found = LMC_INIT(lmc_store_plan_result);
+    lmc_store_plan_options own = LMC_INIT(lmc_store_plan_options);
+    lmc_status status = begin(&call, store_dir, given, &own, &own.common, NULL, diag);
+    lmc_st_diag *const own_diag = call.call.diag;
+    call.call.options.no_fsync = own.no_fsync;
+    call.request.kind = ST_STORE_OF_MODELS;
+    call.request.depth = own.depth == 0 ? LMC_STORE_DEPTH_DEFAULT : own.depth;
+    set_model_done(&call, own.model_done);
+    if (status == LMC_OK && result && !lmc_struct_is_known(result, sizeof *result))
+        status = st_fail(own_diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                         "the result is not initialised, or of a newer version");
+    if (status == LMC_OK && own.depth > LMC_STORE_DEPTH_MAX)
+        status =
+            st_fail(own_diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "depth is not 1 to %d", LMC_STORE_DEPTH_MAX);
+    if (status == LMC_OK)
+        status =
+            st_store_plan(store_dir, own.apply != 0, &call.request, &call.call.options, &found, own_diag);
+    if (status == LMC_OK && result)
+        lmc_struct_copy(result, &found, lmc_struct_size(result));
+    return st_call_end(&call.call, status);
+}
+
+/* Makes the index from the archives. */
+static lmc_status remake_index(st_store_session *session)
+{
+    st_catalog catalog;
+    lmc_status status = st_catalog_open(&catalog, session);
+    if (status == LMC_OK)
+        status = st_catalog_rebuild(&catalog);
+    st_catalog_close(&catalog);
+    return status;
+}
+
 lmc_status lmc_store_repair(const char *store_dir, const lmc_store_drop_options *given, lmc_st_diag *diag)
 {
     store_call call;
@@ -248,6 +288,8 @@ lmc_status lmc_store_repair(const char *store_dir, const lmc_store_drop_options 
     if (status == LMC_OK) {
         status = st_store_begin(&session, store_dir, ST_STORE_OF_EITHER, ST_STORE_REPAIR, &call.call.options,
                                 call.call.diag);
+        if (status == LMC_OK && !session.models.is_run)
+            status = remake_index(&session);
         st_store_end(&session, status);
     }
     return st_call_end(&call.call, status);

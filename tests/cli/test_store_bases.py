@@ -125,7 +125,7 @@ def test_more_words(tool, directory):
 
 # ---- copies ----
 
-@pytest.mark.parametrize("form", ["file", "renamed", "shards", "bf16"])
+@pytest.mark.parametrize("form", ["file", "renamed", "shards"])
 def test_copy_costs_little(tool, directory, form):
     """At most 200 bytes a tensor and 800 a file."""
     base = llm(layers=12)
@@ -153,6 +153,19 @@ def test_copy_of_a_dependent(tool, directory):
     entry = listed(tool, place(directory))["copy"]
     check(entry["stored_nbytes"] <= 200 * len(base) + 800 and entry["depth"] <= 2, str(entry))
     check_store(tool, place(directory), made)
+
+
+def test_many_copies(tool, directory):
+    """Each remains readable when the first of them goes, and then the second."""
+    tensors = llm(layers=1, count=512)
+    made = {}
+    for i in range(70):
+        made["copy%02d" % i] = write_file(os.path.join(directory, "made"), "copy%02d" % i, tensors)
+    tool.run("store", "add", place(directory), *made.values()).expect(0)
+    for name in ("copy00", "copy01"):
+        tool.run("store", "drop", place(directory), name).expect(0)
+        del made[name]
+        check_store(tool, place(directory), made)
 
 
 # ---- depth ----

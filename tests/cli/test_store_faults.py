@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -39,6 +40,14 @@ def garble(index):
     write(index, bytes(content))
 
 
+def tell_lies(index, statement):
+    """The database is sound, what it says is not."""
+    database = sqlite3.connect(index)
+    with database:
+        database.execute(statement)
+    database.close()
+
+
 def link(index):
     shutil.move(index, index + ".moved")
     os.symlink(index + ".moved", index)
@@ -50,6 +59,11 @@ INDEXES = {"deleted": lambda index, other: os.unlink(index),
            "text": lambda index, other: write(index, b"no index\n" * 1000),
            "cut": lambda index, other: os.truncate(index, os.path.getsize(index) // 2),
            "header": lambda index, other: os.truncate(index, 100),
+           "counts": lambda index, other: tell_lies(index, "UPDATE kind SET row_count = -1"),
+           "rows": lambda index, other: tell_lies(index, "UPDATE coarse SET rows = x'00'"),
+           "tensors": lambda index, other: tell_lies(index, "UPDATE file SET tensors = zeroblob(100000)"),
+           "nobody": lambda index, other: tell_lies(index, "UPDATE file SET model = '../../' || model"),
+           "version": lambda index, other: tell_lies(index, "PRAGMA user_version = 999"),
            "another": lambda index, other: write(index, other),
            "directory": lambda index, other: (os.unlink(index), os.mkdir(index)),
            "full": lambda index, other: (os.unlink(index), os.mkdir(index), write(os.path.join(index, "x"), b"x")),

@@ -23,6 +23,7 @@ static const char about[] = "Stores models in a directory: STORE/NAME.lmc has th
                             "  lmc-st store get      write the bytes of a tensor of a model\n"
                             "  lmc-st store verify   check models, write nothing\n"
                             "  lmc-st store drop     remove models\n"
+                            "  lmc-st store plan     find better bases for the models that are there\n"
                             "  lmc-st store repair   remove unfinished work, rebuild the index\n"
                             "\n"
                             "  lmc-st store COMMAND --help   what a command does, and its options\n";
@@ -46,14 +47,22 @@ static const char about_drop[] =
     "bases: restored, converted, and compared, which needs the space of one model\n"
     "in STORE. If a name is unknown, nothing is removed.\n";
 
+static const char about_plan[] =
+    "Finds which models should need no other, and what each other model should be\n"
+    "based on, so that all take the least space: adding them in another order could\n"
+    "have been better. Each model is listed with the base that it should have.\n"
+    "--apply then stores again what changes: restored, converted, and compared, twice\n"
+    "if that takes less in all, which is found out first. A plan that is interrupted\n"
+    "leaves a sound store; the same command goes on.\n";
+
 static const char about_repair[] =
     "Removes unfinished work, and makes anew what can be derived from the archives:\n"
     "the index of a store, or run.json of a run. Damaged archives stay as they are.\n"
     "The other commands that change a store remove unfinished work, too.\n";
 
-const cli_command *const cli_store_commands[] = {&cli_store_add,     &cli_store_ls,     &cli_store_info,
-                                                 &cli_store_restore, &cli_store_get,    &cli_store_verify,
-                                                 &cli_store_drop,    &cli_store_repair, NULL};
+const cli_command *const cli_store_commands[] = {
+    &cli_store_add,    &cli_store_ls,   &cli_store_info, &cli_store_restore, &cli_store_get,
+    &cli_store_verify, &cli_store_drop, &cli_store_plan, &cli_store_repair,  NULL};
 
 const cli_command cli_store = {"store",          CLI_STORE, "keep models, each as what differs from others",
                                "COMMAND STORE ", about,     NULL,
@@ -143,9 +152,9 @@ static void show_model(void *user, lmc_store_event event, const lmc_store_model 
         return;
     cli_store_print_name(model->name);
     printf(": %s", lmc_store_event_name(event));
-    if (event == LMC_STORE_ADDED)
+    if (event == LMC_STORE_ADDED || event == LMC_STORE_PLANNED)
         cli_kept_print_gain(model->original_nbytes, model->stored_nbytes);
-    if ((event == LMC_STORE_ADDED || event == LMC_STORE_REBASED) &&
+    if ((event == LMC_STORE_ADDED || event == LMC_STORE_REBASED || event == LMC_STORE_PLANNED) &&
         cli_store_print_bases(model, ", based on ") == 0)
         printf(", on its own");
     cli_kept_end_line();
@@ -282,6 +291,59 @@ static int store_repair(const cli_args *args)
     return cli_kept_end(&job, status);
 }
 
+/* The models as objects, and then what the plan says of all. Only the plan of a model counts for programs. */
+static void show_planned(void *user, lmc_store_event event, const lmc_store_model *model)
+{
+    store_job *const own = user;
+    if (!own->is_json) {
+        show_model(user, event, model);
+        return;
+    }
+    if (event != LMC_STORE_PLANNED)
+        return;
+    cli_progress_clear(&own->job.progress);
+    printf("%s{", own->object_count++ == 0 ? "{\"models\":[" : ",\n ");
+    cli_store_json_model(model);
+    printf("}");
+}
+
+static int store_plan(const cli_args *args)
+{
+    store_job own = {.is_json = (args->seen & CLI_OPT_JSON) != 0};
+    cli_job *const job = &own.job;
+    lmc_store_plan_options options = LMC_INIT(lmc_store_plan_options);
+    lmc_store_plan_result result = LMC_INIT(lmc_store_plan_result);
+    if (args->operand_count != 1)
+        return cli_usage_error(args->command, "store plan takes one store");
+    cli_job_start(job, args, args->operands[0]);
+    options.common = job->common;
+    options.apply = (args->seen & CLI_OPT_APPLY) != 0;
+    options.depth = args->depth;
+    options.no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
+    options.model_done = show_planned;
+    const lmc_status status = lmc_store_plan(args->operands[0], &options, &result, &job->diag);
+    const unsigned long long stored = result.stored_nbytes;
+    const unsigned long long planned = result.planned_nbytes;
+    const unsigned long long changed = result.changed_count;
+    if (own.is_json && (status == LMC_OK || own.object_count > 0)) {
+        cli_progress_clear(&job->progress);
+        printf(
+            "%s],\"stored_nbytes\":%llu,\"planned_nbytes\":%llu,\"changed\":%llu,\"changed_nbytes\":%llu}\n",
+            own.object_count == 0 ? "{\"models\":[" : "", stored, planned, changed,
+            (unsigned long long)result.changed_nbytes);
+    } else if (!own.is_json && status == LMC_OK && (args->seen & CLI_OPT_QUIET) == 0) {
+        cli_progress_clear(&job->progress);
+        printf("%llu bytes%s, %llu %s: %llu models %s (%llu bytes)\n", stored, options.apply ? " before" : "",
+               planned, options.apply ? "now" : "as planned", changed,
+               options.apply ? "were stored again" : "would be stored again",
+               (unsigned long long)result.changed_nbytes);
+    }
+    return cli_kept_end(job, status);
+}
+
+const cli_command cli_store_plan = {
+    "store plan", CLI_STORE_PLAN, "find better bases for the models that are there", "STORE ", about_plan,
+    NULL,         store_plan};
 const cli_command cli_store_restore = {"store restore",       CLI_STORE_RESTORE, "write a model as it was",
                                        "STORE MODEL -o OUT ", about_restore,     NULL,
                                        store_restore};

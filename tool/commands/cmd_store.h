@@ -7,7 +7,7 @@
 #include "tool/files.h"
 
 extern const cli_command cli_store_add, cli_store_ls, cli_store_info, cli_store_get, cli_store_restore,
-    cli_store_verify, cli_store_drop, cli_store_repair;
+    cli_store_verify, cli_store_drop, cli_store_repair, cli_store_plan;
 
 /* 1 if the operands from number `first` to `end` - 1 are names that models can have. Else 0, after a message. */
 int cli_store_are_names(const cli_args *args, int first, int end);

@@ -145,12 +145,12 @@ LMC_TEST(test_several_refused)
                  {8 + 24, 0, 2000, LMC_ERR_CORRUPT},
                  {8 + 28, 0, 2, LMC_ERR_UNSUPPORTED},
                  {0, 1, 7, LMC_ERR_CORRUPT},
-                 {12, 1, 0, LMC_ERR_CORRUPT},
-                 {8, 1, 3, LMC_ERR_CORRUPT},
-                 {8, 1, 2, LMC_OK},
-                 {20, 1, 1, LMC_ERR_CORRUPT},
-                 {24 + 4, 1, 2, LMC_ERR_CORRUPT},
-                 {24 + 4, 1, 6, LMC_ERR_CORRUPT}};
+                 {8, 1, 0, LMC_ERR_CORRUPT},
+                 {4, 1, 3u << 24, LMC_ERR_CORRUPT},
+                 {4, 1, 2u << 24 | 3, LMC_OK},
+                 {12, 1, 1u << 24, LMC_ERR_CORRUPT},
+                 {16 + 4, 1, 2u << 24 | 2, LMC_ERR_CORRUPT},
+                 {16 + 4, 1, 2u << 24 | 6, LMC_ERR_CORRUPT}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         forged made = make_several("a/b", "cde");
         lmc_store32(made.bytes + (cases[i].is_link ? made.links_at : made.list_at) + cases[i].at,

@@ -1,0 +1,365 @@
+/*
+ * plan.c - store/plan.h.
+ */
+#include "safetensors/store/plan.h"
+
+#include "safetensors/store/arrange.h"
+#include "safetensors/store/drop.h"
+#include "safetensors/store/relatives.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Models that are considered as the base of one. */
+#define BASES_MAX 32
+
+/* A base must save this share of what the model takes alone. */
+#define GAIN_SHARE_MIN 0.005
+
+typedef struct planning {
+    st_store_session *store;
+    st_catalog catalog;
+    uint64_t depth_most;
+    double *alone_nbytes; /* per model: predicted, and put right by what it takes now */
+    st_buffer room;       /* st_base_cost */
+    size_t cost_count;
+    size_t *now;     /* the base of each model; ST_ARRANGE_NONE */
+    size_t *planned; /* likewise */
+    uint64_t *depth; /* of each model, as planned */
+    unsigned char *is_changed;
+    unsigned char *is_allowed; /* room for one model's mask */
+    unsigned char *needs;      /* likewise: models that need it */
+    double *totals;            /* per model */
+} planning;
+
+static const lmc_allocator *memory_of(const planning *planning)
+{
+    return planning->store->options->allocator;
+}
+
+/* ---- what models take on each other ---- */
+
+/* Adds what one archive of a model takes alone, and on each other model. */
+static lmc_status add_archive(planning *planning, size_t model, const st_catalog_file *file, double *sums)
+{
+    const lmc_allocator *const memory = memory_of(planning);
+    const size_t count = planning->store->models.count;
+    st_index_tensor *tensors = NULL;
+    size_t tensor_count = 0;
+    st_relatives relatives = {
+        .catalog = &planning->catalog, .is_allowed = planning->is_allowed, .diag = planning->store->diag};
+    lmc_status status =
+        st_index_load_file(&planning->catalog.index, file->id, &tensors, &tensor_count, relatives.diag);
+    if (status == LMC_ERR_CORRUPT) { /* the index is damaged */
+        st_release(memory, tensors);
+        status = st_catalog_rebuild(&planning->catalog);
+        if (status == LMC_OK)
+            status = st_index_load_file(&planning->catalog.index, file->id, &tensors, &tensor_count,
+                                        relatives.diag);
+    }
+    relatives.tensors = tensors;
+    if (status == LMC_OK)
+        status = st_relatives_find(&relatives, tensor_count, NULL);
+    const st_selection selection = {.memory = memory,
+                                    .alone_nbytes = relatives.alone_nbytes,
+                                    .wanted_count = relatives.wanted_count,
+                                    .relatives = relatives.list,
+                                    .relative_count = relatives.count,
+                                    .model_count = count,
+                                    .is_allowed = planning->is_allowed};
+    if (status == LMC_OK) {
+        st_selection_totals(&selection, planning->totals);
+        for (size_t i = 0; i < relatives.wanted_count; i++)
+            planning->alone_nbytes[model] += relatives.alone_nbytes[i];
+        for (size_t i = 0; i < count; i++)
+            sums[i] += planning->totals[i];
+    }
+    st_relatives_free(&relatives);
+    st_release(memory, tensors);
+    return status;
+}
+
+static int compare_costs(const void *left, const void *right)
+{
+    const double a = ((const st_base_cost *)left)->nbytes;
+    const double b = ((const st_base_cost *)right)->nbytes;
+    return a < b ? -1 : a > b;
+}
+
+/* Keeps the best bases of a model. What it takes now puts the prediction right. */
+static lmc_status add_costs(planning *planning, size_t model, const double *sums)
+{
+    const lmc_allocator *const memory = memory_of(planning);
+    const st_model *const described = &planning->store->models.list[model];
+    const size_t count = planning->store->models.count;
+    const size_t now = planning->now[model];
+    const double stored = (double)described->stored_nbytes;
+    double *const alone = &planning->alone_nbytes[model];
+    const double predicted = now == ST_ARRANGE_NONE ? *alone : sums[now];
+    const double factor = predicted > 0 ? stored / predicted : 1;
+    st_base_cost *const costs = st_allocate_array(memory, count + 1, sizeof *costs);
+    size_t cost_count = 0;
+    if (!costs)
+        return st_fail_nomem(planning->store->diag);
+    const double alone_then = now == ST_ARRANGE_NONE ? stored : *alone;
+    for (size_t i = 0; i < count; i++) {
+        if (i == model || sums[i] >= *alone * (1 - GAIN_SHARE_MIN))
+            continue;
+        const double nbytes = i == now ? stored : now == ST_ARRANGE_NONE ? sums[i] : sums[i] * factor;
+        if (nbytes < alone_then)
+            costs[cost_count++] = (st_base_cost){(uint32_t)model, (uint32_t)i, nbytes};
+    }
+    *alone = alone_then;
+    qsort(costs, cost_count, sizeof *costs, compare_costs);
+    cost_count = cost_count < BASES_MAX ? cost_count : BASES_MAX;
+    unsigned char *const place = st_buffer_extend(
+        memory, &planning->room, planning->cost_count * sizeof *costs, cost_count * sizeof *costs + 1);
+    if (place && cost_count > 0)
+        memcpy(place, costs, cost_count * sizeof *costs);
+    planning->cost_count += place ? cost_count : 0;
+    st_release(memory, costs);
+    return place ? LMC_OK : st_fail_nomem(planning->store->diag);
+}
+
+/* The base that a model has now: of several, the first that is more than a place for equal tensors. */
+static size_t base_of(const st_models *models, const st_model *model)
+{
+    for (size_t i = 0; i < model->base_count; i++) {
+        const st_model *const base = st_models_find(models, model->bases[i].name);
+        if (base && !model->bases[i].is_equal_only)
+            return (size_t)(base - models->list);
+    }
+    return ST_ARRANGE_NONE;
+}
+
+static lmc_status predict(planning *planning)
+{
+    const st_models *const models = &planning->store->models;
+    const st_options *const options = planning->store->options;
+    double *const sums = st_allocate_array(memory_of(planning), models->count + 1, sizeof *sums);
+    lmc_status status = sums ? LMC_OK : st_fail_nomem(planning->store->diag);
+    memset(planning->is_allowed, 1, models->count);
+    for (size_t i = 0; i < models->count && status == LMC_OK; i++) {
+        planning->now[i] = planning->planned[i] = base_of(models, &models->list[i]);
+        planning->is_allowed[i] = 0;
+        for (size_t j = 0; j < models->count; j++)
+            sums[j] = 0;
+        for (size_t j = 0; j < planning->catalog.count && status == LMC_OK; j++) {
+            const st_catalog_file *const file = &planning->catalog.files[j];
+            if (st_is_cancelled(options->cancel))
+                status = st_fail_cancelled(planning->store->diag);
+            else if (file->model == i && file->id > 0)
+                status = add_archive(planning, i, file, sums);
+        }
+        planning->is_allowed[i] = 1;
+        if (status == LMC_OK)
+            status = add_costs(planning, i, sums);
+    }
+    st_release(memory_of(planning), sums);
+    return status;
+}
+
+/* ---- the plan ---- */
+
+static st_arrangement arrangement_of(const planning *planning)
+{
+    return (st_arrangement){.memory = memory_of(planning),
+                            .model_count = planning->store->models.count,
+                            .alone_nbytes = planning->alone_nbytes,
+                            .costs = (const st_base_cost *)(const void *)planning->room.bytes,
+                            .cost_count = planning->cost_count,
+                            .depth = planning->depth_most};
+}
+
+/* Finds what changes: models that get another base, and those that would need too many others then. */
+static void mark_changes(planning *planning)
+{
+    const st_models *const models = &planning->store->models;
+    for (size_t i = 0; i < models->count; i++) {
+        planning->depth[i] = 0;
+        for (size_t at = i; planning->planned[at] != ST_ARRANGE_NONE; at = planning->planned[at])
+            planning->depth[i]++;
+    }
+    for (size_t i = 0; i < models->count; i++) {
+        const st_model *const model = &models->list[i];
+        planning->is_changed[i] = planning->planned[i] != planning->now[i];
+        for (size_t j = 0; j < model->base_count; j++) {
+            const size_t base = (size_t)(st_models_find(models, model->bases[j].name) - models->list);
+            if (!model->bases[j].is_equal_only)
+                planning->is_changed[i] |= planning->depth[base] >= planning->depth_most;
+        }
+    }
+}
+
+static lmc_status check_bases(const planning *planning)
+{
+    const st_models *const models = &planning->store->models;
+    for (size_t i = 0; i < models->count; i++) {
+        if (models->list[i].depth != ST_DEPTH_UNKNOWN)
+            continue;
+        st_diag_set_file(planning->store->diag, planning->store->path);
+        return st_fail(planning->store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "a base of %.200s was not found in the store: store verify says what is missing",
+                       models->list[i].name);
+    }
+    return LMC_OK;
+}
+
+static lmc_status make_plan(planning *planning)
+{
+    LMC_TRY(check_bases(planning));
+    LMC_TRY(st_catalog_open(&planning->catalog, planning->store));
+    LMC_TRY(predict(planning));
+    const st_arrangement arrangement = arrangement_of(planning);
+    if (st_arrange(&arrangement, planning->planned) != LMC_OK)
+        return st_fail_nomem(planning->store->diag);
+    mark_changes(planning);
+    return LMC_OK;
+}
+
+/* Tells what each model should be, and adds up. */
+static lmc_status tell_plan(const planning *planning, const st_store_request *request,
+                            lmc_store_plan_result *result)
+{
+    const st_models *const models = &planning->store->models;
+    const st_base_cost *const costs = (const st_base_cost *)(const void *)planning->room.bytes;
+    size_t at = 0;
+    for (size_t i = 0; i < models->count; i++) {
+        const size_t base = planning->planned[i];
+        st_model model;
+        double nbytes = planning->alone_nbytes[i];
+        for (; at < planning->cost_count && costs[at].model == i; at++)
+            nbytes = costs[at].base == base ? costs[at].nbytes : nbytes;
+        if (!st_model_copy(&model, &models->list[i], models->memory))
+            return st_fail_nomem(planning->store->diag);
+        result->stored_nbytes += model.stored_nbytes;
+        if (planning->is_changed[i]) {
+            const int is_directory = model.is_directory;
+            st_model_free(&model, models->memory);
+            model = (st_model){.name = st_duplicate(models->memory, models->list[i].name),
+                               .is_directory = is_directory,
+                               .depth = planning->depth[i],
+                               .file_count = models->list[i].file_count,
+                               .original_nbytes = models->list[i].original_nbytes,
+                               .stored_nbytes = (uint64_t)nbytes,
+                               .time_s = models->list[i].time_s};
+            if (!model.name || (base != ST_ARRANGE_NONE &&
+                                !st_model_add_base(&model, models->list[base].name, 0, models->memory))) {
+                st_model_free(&model, models->memory);
+                return st_fail_nomem(planning->store->diag);
+            }
+            result->changed_count++;
+            result->changed_nbytes += model.original_nbytes;
+        }
+        result->planned_nbytes += model.stored_nbytes;
+        st_store_tell(request, LMC_STORE_PLANNED, &model);
+        st_model_free(&model, models->memory);
+    }
+    return LMC_OK;
+}
+
+/* ---- applying it ---- */
+
+/* Stores one model again, or finds out what it would take (new_nbytes). It may be based on models that are above it in
+ * the plan. Those that change are stored from the top down, so they are what they should be by then. */
+static lmc_status store_model(planning *planning, size_t model, uint64_t *new_nbytes,
+                              const st_store_request *request, st_parts *parts, const st_options *options)
+{
+    st_store_session *const store = planning->store;
+    const lmc_allocator *const memory = memory_of(planning);
+    /* what needs the model is no base for it, unless that ends before the model's turn */
+    st_models_mark_dependents(&store->models, model, planning->needs);
+    for (size_t i = 0; i < store->models.count; i++)
+        planning->is_allowed[i] = planning->depth[i] < planning->depth[model] &&
+                                  (!planning->needs[i] || (new_nbytes && planning->is_changed[i]));
+    const st_rebase how = {.allowed = planning->is_allowed, .new_nbytes = new_nbytes};
+    char *const name = st_duplicate(memory, store->models.list[model].name);
+    const lmc_status status =
+        name ? st_rebase_model(store, name, &how, request, parts, options) : st_fail_nomem(store->diag);
+    st_release(memory, name);
+    return status;
+}
+
+/* All models that change, those that need fewest others first. is_trial: only *nbytes, what they would take. */
+static lmc_status store_all(planning *planning, int is_trial, uint64_t *nbytes,
+                            const st_store_request *request, st_parts *parts, const st_options *options)
+{
+    const st_models *const models = &planning->store->models;
+    for (uint64_t depth = 0; depth <= planning->depth_most; depth++) {
+        for (size_t i = 0; i < models->count; i++) {
+            uint64_t one = 0;
+            if (!planning->is_changed[i] || planning->depth[i] != depth)
+                continue;
+            LMC_TRY(store_model(planning, i, is_trial ? &one : NULL, request, parts, options));
+            *nbytes += is_trial ? one : models->list[i].stored_nbytes;
+        }
+    }
+    return LMC_OK;
+}
+
+static lmc_status apply_plan(planning *planning, const st_store_request *request, const st_options *options,
+                             lmc_store_plan_result *result)
+{
+    const st_models *const models = &planning->store->models;
+    st_parts parts = {.options = options};
+    st_options inner = st_parts_options(&parts);
+    uint64_t before = 0;
+    uint64_t after = 0;
+    for (size_t i = 0; i < models->count; i++) {
+        before += planning->is_changed[i] ? models->list[i].stored_nbytes : 0;
+        parts.total_nbytes +=
+            planning->is_changed[i] ? 2 * ST_REBASE_PASSES * models->list[i].original_nbytes : 0;
+    }
+    LMC_TRY(store_all(planning, 1, &after, request, &parts, &inner));
+    if (after >= before) { /* the prediction was wrong: all stays as it is */
+        result->planned_nbytes = result->stored_nbytes;
+        result->changed_count = 0;
+        result->changed_nbytes = 0;
+        return LMC_OK;
+    }
+    after = 0;
+    LMC_TRY(store_all(planning, 0, &after, request, &parts, &inner));
+    result->planned_nbytes = result->stored_nbytes - before + after;
+    return LMC_OK;
+}
+
+lmc_status st_store_plan(const char *path, int apply, const st_store_request *request,
+                         const st_options *options, lmc_store_plan_result *result, lmc_st_diag *diag)
+{
+    st_store_session store;
+    planning planning = {.store = &store, .depth_most = request->depth};
+    const lmc_allocator *const memory = options->allocator;
+    lmc_status status =
+        st_store_begin(&store, path, request->kind, apply ? ST_STORE_WRITE : ST_STORE_READ, options, diag);
+    const size_t count = store.models.count + 1;
+    planning.alone_nbytes = st_allocate_zeroed(memory, count, sizeof *planning.alone_nbytes);
+    planning.now = st_allocate_zeroed(memory, count, sizeof *planning.now);
+    planning.planned = st_allocate_zeroed(memory, count, sizeof *planning.planned);
+    planning.depth = st_allocate_zeroed(memory, count, sizeof *planning.depth);
+    planning.is_changed = st_allocate_zeroed(memory, count, 1);
+    planning.is_allowed = st_allocate_zeroed(memory, count, 1);
+    planning.needs = st_allocate_zeroed(memory, count, 1);
+    planning.totals = st_allocate_zeroed(memory, count, sizeof *planning.totals);
+    if (status == LMC_OK &&
+        !(planning.alone_nbytes && planning.now && planning.planned && planning.depth &&
+          planning.is_changed && planning.is_allowed && planning.needs && planning.totals))
+        status = st_fail_nomem(diag);
+    if (status == LMC_OK)
+        status = make_plan(&planning);
+    st_catalog_close(&planning.catalog);
+    if (status == LMC_OK)
+        status = tell_plan(&planning, request, result);
+    if (status == LMC_OK && apply && result->changed_count > 0)
+        status = apply_plan(&planning, request, options, result);
+    st_buffer_free(memory, &planning.room);
+    st_release(memory, planning.alone_nbytes);
+    st_release(memory, planning.now);
+    st_release(memory, planning.planned);
+    st_release(memory, planning.depth);
+    st_release(memory, planning.is_changed);
+    st_release(memory, planning.is_allowed);
+    st_release(memory, planning.needs);
+    st_release(memory, planning.totals);
+    st_store_end(&store, status);
+    return status;
+}
