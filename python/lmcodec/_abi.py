@@ -290,6 +290,20 @@ class StoreDropOptions(Sized):
     _fields_ = [*_START, ("no_fsync", c_int), ("model_done", MODEL_DONE)]
 
 
+class StorePlanOptions(Sized):
+    _fields_ = [*_START, ("apply", c_int), ("depth", c_uint), ("no_fsync", c_int), ("model_done", MODEL_DONE)]
+
+
+class StorePlanResult(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("stored_nbytes", c_uint64),
+        ("planned_nbytes", c_uint64),
+        ("changed_count", c_uint64),
+        ("changed_nbytes", c_uint64),
+    ]
+
+
 class StoreRestoreOptions(Sized):
     _fields_ = [*_START, *_FORCE, ("file_done", FILE_DONE)]
 
@@ -326,6 +340,8 @@ STRUCTS = {
     "lmc_store_model": StoreModel,
     "lmc_store_add_options": StoreAddOptions,
     "lmc_store_drop_options": StoreDropOptions,
+    "lmc_store_plan_options": StorePlanOptions,
+    "lmc_store_plan_result": StorePlanResult,
     "lmc_store_restore_options": StoreRestoreOptions,
     "lmc_store_verify_options": StoreVerifyOptions,
 }
@@ -432,10 +448,11 @@ store_event_name = _call("lmc_store_event_name", c_char_p, c_int)
 store_add = _call("lmc_store_add", c_int, c_char_p, c_char_p, c_void_p, _DIAG)
 store_drop = _call("lmc_store_drop", c_int, c_char_p, c_void_p, c_size_t, c_void_p, _DIAG)
 store_repair = _call("lmc_store_repair", c_int, c_char_p, c_void_p, _DIAG)
+store_plan = _call("lmc_store_plan", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
 store_restore = _call("lmc_store_restore", c_int, c_char_p, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
 store_verify = _call("lmc_store_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)
 
-RUN_EVENT_COUNT = STORE_EVENT_COUNT = 5
+RUN_EVENT_COUNT, STORE_EVENT_COUNT = 5, 6
 RUN_EVENTS = tuple(run_event_name(number).decode() for number in range(RUN_EVENT_COUNT))
 STORE_EVENTS = tuple(store_event_name(number).decode() for number in range(STORE_EVENT_COUNT))
 DTYPE_COUNT = 22

@@ -35,7 +35,8 @@ def test_structs_of_the_binding_are_those_of_the_headers(directory):
 
 
 def test_results_know_their_size():
-    for struct in (_abi.Diag, _abi.Info, _abi.StDiag, _abi.StResult, _abi.RunStep, _abi.StoreModel):
+    for struct in (_abi.Diag, _abi.Info, _abi.StDiag, _abi.StResult, _abi.RunStep, _abi.StoreModel,
+                   _abi.StorePlanResult):
         assert struct().struct_size == ctypes.sizeof(struct)
 
 

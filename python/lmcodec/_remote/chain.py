@@ -192,7 +192,9 @@ class ChainFile:
         in_run = ((folder, own) for folder in self._folders_in_run(beside))
         for folder, wanted in itertools.chain(named, in_store, [(beside, own)], in_run):
             for file in (wanted, wanted + ".lmc"):
-                yield os.path.join(folder, file) if isinstance(folder, str) else folder.join(file), False
+                place = os.path.join(folder, file) if isinstance(folder, str) else folder.join(file)
+                if place != self._place:  # which has the name, size and header of its base in a run of directories
+                    yield place, False
 
     def _folders_in_store(self, folder: Location, path: str) -> Iterator[Location]:
         """The store that has the archive: the nearest folder with the mark of one. path: of the base, as recorded; a

@@ -42,6 +42,10 @@ class Folder:
             return path
         raise self._missing(path)
 
+    def archive(self, file: str) -> str:
+        """The archive of a file that has one."""
+        return self._join(file) + SUFFIX
+
     def archives(self) -> list[str]:
         """The files that have archives, sorted."""
         found = [os.path.relpath(os.path.join(place, name), self.path)
@@ -72,7 +76,7 @@ class Folder:
             return [self.find(file)]
         files = self.archives()
         if len(files) == 1:
-            return [self._join(files[0]) + SUFFIX]
+            return [self.archive(files[0])]
         try:
             return self.weights()
         except FileNotFoundError:
@@ -102,16 +106,15 @@ class Folder:
         """One tensor. "FILE:NAME" names its file. Raises TensorNotFound, ArgumentError (several files have it)."""
         found: list[tuple[str, str]] = []
         for file in self.archives():
-            with self.open_file(self._join(file) + SUFFIX) as opened:
+            with self.open_file(self.archive(file)) as opened:
                 names = [name, name[len(file) + 1:]] if name.startswith(file + ":") else [name]
                 found += [(file, part) for part in names if part in opened.tensors][:1]
         if not found:
-            raise TensorNotFound("%s: there is no tensor %r" % (self.path, name))
+            raise TensorNotFound("%s: there is no tensor %r" % (self._where(), name))
         if len(found) > 1:
-            raise ArgumentError("%s: several files have a tensor %r: FILE:NAME names one" % (self.path, name))
+            raise ArgumentError("%s: several files have a tensor %r: FILE:NAME names one" % (self._where(), name))
         [(file, part)] = found
-        opened = self.open_file(self._join(file) + SUFFIX)
-        with safe_open(opened, framework, device, threads=threads) as tensors:
+        with safe_open(self.open_file(self.archive(file)), framework, device, threads=threads) as tensors:
             return tensors.get_tensor(part)
 
     # ---- inner ----
@@ -124,7 +127,11 @@ class Folder:
 
     def _several(self) -> ArgumentError:
         names = ", ".join(self.archives()) or "it has no archive"
-        return ArgumentError("%s: a file must be named: %s" % (self.path, names))
+        return ArgumentError("%s: a file must be named: %s" % (self._where(), names))
+
+    def _where(self) -> str:
+        """The folder, for messages."""
+        return self.path
 
 
 def is_inner(file: str) -> bool:

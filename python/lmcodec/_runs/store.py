@@ -44,6 +44,23 @@ class StoredModel(Sizes):
     time: int | None
 
 
+@dataclass(frozen=True)
+class StorePlan(Sizes):
+    """What the models of a store should be based on, so that all take the least space.
+
+    models: as they should be; stored_nbytes of each is predicted. nbytes: of all models. stored_nbytes: what they take
+    now; what they took, if the plan was applied. planned_nbytes: what they would take; what they take, if it was
+    applied. changed, changed_nbytes: models that are to be stored again, or were, and their bytes before compression.
+    """
+
+    models: tuple[StoredModel, ...]
+    nbytes: int
+    stored_nbytes: int
+    planned_nbytes: int
+    changed: int
+    changed_nbytes: int
+
+
 ModelDone = Callable[[str, StoredModel], object]
 Name = Union[str, StoredModel]
 
@@ -69,7 +86,8 @@ class Store:
     Arguments of several methods. name: of a model, or a StoredModel. threads: None for one per core. fsync=False leaves
     it to the system when the bytes reach the disk. progress(done bytes, all bytes), file_done(path, event, bytes
     before, bytes after) and model_done(event, model) are called from other threads, one at a time; an exception from
-    them ends the call. The events of models are "added", "already there", "re-based", "dropped" and "verified".
+    them ends the call. The events of models are "added", "already there", "re-based", "dropped", "verified" and
+    "planned".
 
     Methods raise FileNotFoundError (no such directory; those that list models find none there), ArgumentError (it is
     not a store), ModelNotFound, DataError (damaged archives), UnsupportedError (written by a newer version), other
@@ -182,8 +200,6 @@ class Store:
                 return self.add(file, name_of(path), depth=depth, level=level, force=force, excludes=excludes,
                                 fsync=fsync, threads=threads, progress=progress, file_done=file_done,
                                 model_done=model_done)
-        if not 1 <= depth <= _abi.STORE_DEPTH_MAX:
-            raise ArgumentError("depth is 1 to %d, not %d" % (_abi.STORE_DEPTH_MAX, depth))
         added: list[StoredModel] = []
 
         def note(event: str, model: StoredModel) -> None:
@@ -193,7 +209,7 @@ class Store:
 
         options = _Options(_abi.StoreAddOptions(), threads=threads, progress=progress, model_done=note)
         options.struct.level, options.struct.force, options.struct.no_fsync = level_of(level), force, not fsync
-        options.struct.depth = depth
+        options.struct.depth = _checked_depth(depth)
         options.struct.name = None if name is None else _encoded(name)
         options.exclude(excludes)
         options.tell_files(file_done)
@@ -223,6 +239,33 @@ class Store:
         options.check(options.run(lambda settings, diag: _abi.store_drop(
             self._path, wanted, len(wanted), settings, diag)))
         return removed
+
+    def plan(self, *, apply: bool = False, depth: int = 1, fsync: bool = True, threads: int | None = None,
+             progress: Progress | None = None, model_done: ModelDone | None = None) -> StorePlan:
+        """Looks at the whole store, and finds what each model should be based on, so that all take the least space.
+
+        apply: stores models again as planned, if that takes less in all. A call that ends early leaves a sound store,
+            and the same call goes on where it ended. False: no archive changes.
+        depth: how many models one may need, one below the other, 1 to 62. model_done gets the events "planned" and,
+            with apply, "re-based".
+
+        Raises ArgumentError (a run, a base that is not in the store), and as drop() does.
+        """
+        planned: list[StoredModel] = []
+
+        def note(event: str, model: StoredModel) -> None:
+            if event == "planned":
+                planned.append(model)
+            if model_done is not None:
+                model_done(event, model)
+
+        options = _Options(_abi.StorePlanOptions(), threads=threads, progress=progress, model_done=note)
+        options.struct.apply, options.struct.no_fsync, options.struct.depth = apply, not fsync, _checked_depth(depth)
+        result = _abi.StorePlanResult()
+        options.check(options.run(lambda settings, diag: _abi.store_plan(
+            self._path, settings, ctypes.byref(result), diag)))
+        return StorePlan(tuple(planned), sum(model.nbytes for model in planned), result.stored_nbytes,
+                         result.planned_nbytes, result.changed_count, result.changed_nbytes)
 
     def repair(self) -> None:
         """Removes unfinished work, and makes what can be derived from the archives: the index and store.json; of a run,
@@ -359,6 +402,12 @@ def name_of(name: Name) -> str:
 def is_step(name: str) -> bool:
     """Whether the name is that of a step: a number in decimal."""
     return name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0") and int(name) <= _abi.RUN_STEP_MAX
+
+
+def _checked_depth(depth: int) -> int:
+    if not 1 <= depth <= _abi.STORE_DEPTH_MAX:
+        raise ArgumentError("depth is 1 to %d, not %d" % (_abi.STORE_DEPTH_MAX, depth))
+    return depth
 
 
 def _encoded(name: Name) -> bytes:
