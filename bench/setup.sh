@@ -6,6 +6,7 @@
 bench=$root/build/bench
 
 bench_build() {
-  lmc_apt build-essential cmake pkg-config libcjson-dev libxxhash-dev libzstd-dev libbz2-dev python3
+  lmc_apt build-essential cmake pkg-config libcjson-dev libsqlite3-dev libxxhash-dev libzstd-dev libbz2-dev \
+    python3
   (cd "$root" && lmc_build bench -DCMAKE_BUILD_TYPE=Release -DLMC_BUILD_TESTS=OFF -DLMC_BUILD_BENCH=ON)
 }

@@ -21,8 +21,8 @@ if [ -z "$files" ]; then
   files=$(ls examples/data/*.safetensors build/model/*.safetensors 2>/dev/null || true)
 fi
 
-echo "This builds LMC below build/ and needs: a C compiler, cmake, pkg-config, cJSON, zstd, xxHash."
-lmc_apt build-essential cmake pkg-config libcjson-dev libxxhash-dev libzstd-dev
+echo "This builds LMC below build/ and needs: a C compiler, cmake, pkg-config, cJSON, SQLite, zstd, xxHash."
+lmc_apt build-essential cmake pkg-config libcjson-dev libsqlite3-dev libxxhash-dev libzstd-dev
 echo "building (log: build/log/build-release.log)"
 lmc_build release -DCMAKE_BUILD_TYPE=Release -DLMC_BUILD_TESTS=OFF
 lmc_st=$root/build/release/tool/lmc-st

@@ -1,9 +1,9 @@
 #!/bin/sh
 # check_device.sh [--driver FILE] [--mib N] - runs everything that needs a GPU, on a machine that has one, and says what
 # passed. It needs a C compiler, CMake, the libraries that LMC needs (docs/install.md), CUnit (Debian: libxxhash-dev
-# libzstd-dev libcjson-dev libcunit1-dev), and NVRTC: of a toolkit, or of the Python package nvidia-cuda-nvrtc, which
-# torch brings. It needs no network: what else is missing is left out, with a line that says so. What takes longest
-# comes last: the tools of compute-sanitizer.
+# libzstd-dev libsqlite3-dev libcjson-dev libcunit1-dev), and NVRTC: of a toolkit, or of the Python package
+# nvidia-cuda-nvrtc, which torch brings. It needs no network: what else is missing is left out, with a line that says
+# so. What takes longest comes last: the tools of compute-sanitizer.
 #
 #   --driver FILE  the driver's library; libcuda.so.1 by default
 #   --mib N        MiB of bf16 for the speeds; 1024 by default

@@ -4,8 +4,8 @@
 #
 # It needs Debian's packages build-essential, cmake, libxxhash-dev, libzstd-dev and python3-venv. From the package index
 # it installs the tools for wheels and a C compiler into build/venv-wheel: zig, which has the headers and symbols of old
-# versions of glibc. For aarch64 zstd is compiled from the copy in the Python package zstandard. That wheel is not run
-# here.
+# versions of glibc. SQLite is compiled from the copy in the Python package sqlean.py, for that of the system needs its
+# glibc; for aarch64 also zstd, from the copy in zstandard. That wheel is not run here.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -53,7 +53,16 @@ if [ "$target" != "$(uname -m)" ]; then
     "$zig" ar rcs "$zstd" "$work/zstd/zstd.o"
   fi
 fi
-cp "$zstd_headers/zstd.h" "$zstd_headers/zstd_errors.h" "$work/include/"
+sqlite=$work/sqlite/libsqlite3.a
+if [ ! -e "$sqlite" ]; then # the package has all of SQLite in one file
+  mkdir -p "$work/sqlite"
+  pip download -q --no-deps --no-binary :all: -d "$work/sqlite" sqlean.py==3.50.4.5 >&2
+  tar -xzf "$work/sqlite/sqlean_py-3.50.4.5.tar.gz" -C "$work/sqlite" --strip-components 2 sqlean_py-3.50.4.5/sqlite
+  $compiler -O2 -w -DNDEBUG -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION -fPIC -c "$work/sqlite/sqlite3.c" \
+    -o "$work/sqlite/sqlite3.o"
+  "$zig" ar rcs "$sqlite" "$work/sqlite/sqlite3.o"
+fi
+cp "$work/sqlite/sqlite3.h" "$zstd_headers/zstd.h" "$zstd_headers/zstd_errors.h" "$work/include/"
 
 # CMake takes one word for these programs.
 for tool in ar ranlib; do
@@ -69,7 +78,8 @@ if ! CC="$compiler" CFLAGS="-include $root/python/manylinux/glibc_2_17.h" LDFLAG
   -Ccmake.define.CMAKE_SYSTEM_NAME=Linux -Ccmake.define.CMAKE_SYSTEM_PROCESSOR="$target" \
   -Ccmake.define.CMAKE_AR="$work/zig-ar" -Ccmake.define.CMAKE_RANLIB="$work/zig-ranlib" \
   -Ccmake.define.LMC_XXHASH_INCLUDE_DIR="$work/include" -Ccmake.define.LMC_ZSTD_INCLUDE_DIR="$work/include" \
-  -Ccmake.define.LMC_ZSTD_LIBRARY="$zstd" -Ccmake.define.LMC_WERROR=OFF >"$log" 2>&1; then
+  -Ccmake.define.LMC_ZSTD_LIBRARY="$zstd" -Ccmake.define.LMC_SQLITE_INCLUDE_DIR="$work/include" \
+  -Ccmake.define.LMC_SQLITE_LIBRARY="$sqlite" -Ccmake.define.LMC_WERROR=OFF >"$log" 2>&1; then
   grep -E -A 8 'error|Error' "$log" | head -n 40 >&2
   echo "build failed; all of it: $log" >&2
   exit 1

@@ -31,6 +31,7 @@ lmc_has() {
   libcjson-dev) lmc_has_header cjson/cJSON.h ;;
   libxxhash-dev) lmc_has_header xxhash.h ;;
   libzstd-dev) lmc_has_header zstd.h ;;
+  libsqlite3-dev) lmc_has_header sqlite3.h ;;
   libbz2-dev) lmc_has_header bzlib.h ;;
   gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
   libc6-dev-arm64-cross) printf '#include <stdio.h>\n' | aarch64-linux-gnu-gcc -E - ;;

@@ -468,8 +468,8 @@ for name in "$@"; do
 done
 parts=${parts:-$short_parts}
 
-packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libxxhash-dev libzstd-dev python3 python3-pytest \
-  python3-pytest-xdist"
+packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libsqlite3-dev libxxhash-dev libzstd-dev \
+  python3 python3-pytest python3-pytest-xdist"
 if wants format; then
   packages="$packages python3-xxhash python3-zstandard"
 fi

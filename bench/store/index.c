@@ -3,9 +3,9 @@
  *
  *     lmc-bench-store PATH MODEL_COUNT [QUERY_COUNT]
  *
- * Each model has 300 BF16 tensors of one architecture. Twenty models have a common ancestor: in each, between 0.1 and 30 %
- * of the values differ from it by a little. PATH is the index, which is made and stays. Of the queries, one in four is
- * a model that has nothing to do with the others. All times are of one thread.
+ * Each model has 300 BF16 tensors of one architecture. Twenty models have a common ancestor: in each, between 0.1
+ * and 30 % of the values differ from it by a little. PATH is the index, which is made and stays. Of the
+ * queries, one in four is a model that has nothing to do with the others. All times are of one thread.
  */
 #define _DEFAULT_SOURCE
 #include <stdio.h>

@@ -144,20 +144,23 @@ def _links_of(path: str) -> set[str]:
 
 
 def _chain_of(path: str) -> list[str]:
-    """The links that a checkpoint needs: its base, the base of that, and so on. OSError."""
+    """The links that a checkpoint needs: its bases, the bases of those, and so on. OSError."""
     bases = os.path.join(os.path.dirname(path), _BASES_FOLDER)
     chain: list[str] = []
-    while True:
+    wanted = [path]
+    while wanted:
         try:
-            with File(chain[-1] if chain else path) as file:
-                name = file.base_name
+            with File(wanted.pop()) as file:
+                names = file.base_names
         except LMCError:  # another kind of file, which has no base
-            return chain
-        found = [os.path.join(bases, name + suffix) for suffix in ("", ".lmc")] if name else []
-        link = next(filter(os.path.isfile, found), None)
-        if link is None or link in chain:
-            return chain
-        chain.append(link)
+            continue
+        for name in names:
+            found = [os.path.join(bases, name + suffix) for suffix in ("", ".lmc")]
+            link = next(filter(os.path.isfile, found), None)
+            if link is not None and link not in chain:
+                chain.append(link)
+                wanted.append(link)
+    return chain
 
 
 def _local(path: Any) -> str:

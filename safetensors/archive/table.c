@@ -182,7 +182,7 @@ static int is_filled(const unsigned char *src, const unsigned char *lists, uint6
     const int is_several = has_feature(src, ST_TABLE_FEATURE_FILES);
     const int has_list = has_feature(src, ST_TABLE_FEATURE_BASE) || is_several;
     if ((has_feature(src, ST_TABLE_FEATURE_BASE) && is_several) ||
-        (has_feature(src, ST_TABLE_FEATURE_LENGTHS) && !has_list))
+        (has_feature(src, ST_TABLE_FEATURE_LENGTHS) && !is_several))
         return 0;
     if (has_list) {
         const uint64_t nbytes = st_bases_stated_nbytes(lists, left, is_several);

@@ -22,7 +22,7 @@
 #define ST_TABLE_FEATURE_SETS 2    /* reserved: code tables that frames share */
 #define ST_TABLE_FEATURE_LAYOUT 3  /* the original is no safetensors file; archive/layout.h */
 #define ST_TABLE_FEATURE_FILES 4   /* instead of BASE: a list of bases in several files */
-#define ST_TABLE_FEATURE_LENGTHS 5 /* bases may be longer or shorter than what is coded against them */
+#define ST_TABLE_FEATURE_LENGTHS 5 /* with FILES: bases may be longer or shorter than frames want */
 #define ST_TABLE_FEATURES_KNOWN                                                                   \
     (1u << ST_TABLE_FEATURE_BASE | 1u << ST_TABLE_FEATURE_ALIAS | 1u << ST_TABLE_FEATURE_LAYOUT | \
      1u << ST_TABLE_FEATURE_FILES | 1u << ST_TABLE_FEATURE_LENGTHS)

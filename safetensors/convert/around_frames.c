@@ -137,8 +137,8 @@ static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases
     }
     for (size_t i = 0; i < conversion->bases.count && status == LMC_OK; i++)
         status = add_base_file(conversion, bases, i, hashes, diag);
-    bases->is_several =
-        bases->file_count > 1 || (bases->file_count == 1 && strchr(bases->files[0].path, '/') != NULL);
+    bases->is_several = bases->has_lengths || bases->file_count > 1 ||
+                        (bases->file_count == 1 && strchr(bases->files[0].path, '/') != NULL);
     st_release(memory, hashes);
     return status;
 }

@@ -447,6 +447,15 @@ void st_matches_set(st_matches *matches, const st_match *match)
 lmc_status st_base_set_add(st_base_set *set, lmc_st_file *file, const char *path, size_t path_nbytes,
                            const lmc_allocator *memory, lmc_st_diag *diag)
 {
+    int is_sound = st_base_path_is_valid(path, path_nbytes) && set->count < LMC_ST_ARCHIVE_BASES_MAX;
+    for (size_t i = 0; i < set->count && is_sound; i++)
+        is_sound =
+            strlen(set->list[i].path) != path_nbytes || memcmp(set->list[i].path, path, path_nbytes) != 0;
+    if (!is_sound) {
+        lmc_st_close(file);
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "the path of a base cannot be recorded, or stands for another base already");
+    }
     st_base_file *const larger = st_allocate_array(memory, set->count + 1, sizeof *larger);
     char *const copy = st_allocate(memory, path_nbytes + 1);
     set->memory = memory;

@@ -31,7 +31,8 @@ typedef struct st_base_set {
     const lmc_allocator *memory;
 } st_base_set;
 
-/* Adds an open file, which belongs to the set from then on, after a failure too. Error: NOMEM. */
+/* Adds an open file, which belongs to the set from then on, after a failure too. Errors: NOMEM; ARG: the path cannot be
+ * recorded, or is there already. */
 lmc_status st_base_set_add(st_base_set *set, lmc_st_file *file, const char *path, size_t path_nbytes,
                            const lmc_allocator *memory, lmc_st_diag *diag);
 void st_base_set_free(st_base_set *set);

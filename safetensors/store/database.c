@@ -3,8 +3,8 @@
  *
  * The schema, its version in user_version:
  *
- *   file    one archive: the model that it is of, its path in the store, its size and time, and its tensors. The blob has
- *           tensor_count records, then as many sketches, then the coarse parts of the head sketches that there are.
+ *   file    one archive: the model that it is of, its path in the store, its size and time, and its tensors. The blob
+ *           has tensor_count records, then as many sketches, then the coarse parts of the head sketches that there are.
  *   kind    dtype and size of tensors, whose coarse rows are together. row_nbytes 0: sketches; else head sketches of
  *           matrices with such rows. row_count counts the rows, dead_count those of files that are gone.
  *   coarse  rows of a kind, many in a blob: u32 file, u32 tensor, 32 elements. id is the kind times 2^32 and the number
@@ -17,6 +17,13 @@
 #include <string.h>
 
 #define VFS_NAME "lmc-store"
+
+/* A damaged tree may have a page many times, and has no end then. Each step may take so many thousand instructions of
+ * SQLite's machine, and all of the opening together. */
+#define PROGRESS_INSTRUCTION_COUNT 1000
+#define STEP_PROGRESS_MAX 50000
+#define OPEN_PROGRESS_MAX 1000
+
 #define BUSY_MS 10000
 
 /* A blob, a text or a statement is never longer; a file with so many tensors is none. */
@@ -118,9 +125,16 @@ lmc_status st_database_fail(const st_database *database, int result, lmc_st_diag
     }
 }
 
-/* Sets what makes SQLite careful, before it reads anything. */
-static int set_up(sqlite3 *handle)
+static int count_progress(void *user)
 {
+    st_database *const database = user;
+    return ++database->progress_count > database->progress_max;
+}
+
+/* Sets what makes SQLite careful, before it reads anything. */
+static int set_up(st_database *database)
+{
+    sqlite3 *const handle = database->handle;
     static const int switches[][2] = {
         {SQLITE_DBCONFIG_DEFENSIVE, 1},       {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
         {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},  {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
@@ -128,6 +142,8 @@ static int set_up(sqlite3 *handle)
         {SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1}};
     for (size_t i = 0; i < LMC_COUNT(switches); i++)
         (void)sqlite3_db_config(handle, switches[i][0], switches[i][1], (int *)NULL);
+    database->progress_max = OPEN_PROGRESS_MAX;
+    sqlite3_progress_handler(handle, PROGRESS_INSTRUCTION_COUNT, count_progress, database);
     (void)sqlite3_extended_result_codes(handle, 1);
     (void)sqlite3_busy_timeout(handle, BUSY_MS);
     (void)sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, VALUE_NBYTES_MAX);
@@ -152,13 +168,6 @@ static int query_number(sqlite3 *handle, const char *sql, int64_t *number)
     return result == SQLITE_OK ? ended : result;
 }
 
-static int is_text_of(sqlite3_stmt *a, sqlite3_stmt *b, int column)
-{
-    const char *const left = (const char *)sqlite3_column_text(a, column);
-    const char *const right = (const char *)sqlite3_column_text(b, column);
-    return !left || !right ? left == right : strcmp(left, right) == 0;
-}
-
 /* 1 if both have the same tables and indexes, made by the same words. */
 static int has_same_schema(sqlite3 *handle, sqlite3 *own)
 {
@@ -170,8 +179,11 @@ static int has_same_schema(sqlite3 *handle, sqlite3 *own)
     while (is_same && result == SQLITE_ROW) {
         result = sqlite3_step(ours);
         is_same = sqlite3_step(theirs) == result && (result == SQLITE_ROW || result == SQLITE_DONE);
-        for (int column = 0; column < 4 && is_same && result == SQLITE_ROW; column++)
-            is_same = is_text_of(theirs, ours, column);
+        for (int column = 0; column < 4 && is_same && result == SQLITE_ROW; column++) {
+            const char *const left = (const char *)sqlite3_column_text(theirs, column);
+            const char *const right = (const char *)sqlite3_column_text(ours, column);
+            is_same = !left || !right ? left == right : strcmp(left, right) == 0;
+        }
     }
     (void)sqlite3_finalize(theirs);
     (void)sqlite3_finalize(ours);
@@ -237,7 +249,7 @@ lmc_status st_database_open(st_database *database, const char *path, int *is_new
                                  VFS_NAME);
     if (result != SQLITE_OK)
         return st_database_fail(database, result, diag);
-    result = set_up(database->handle);
+    result = set_up(database);
     if (result == SQLITE_OK)
         result = query_number(database->handle, "PRAGMA page_count", &page_count);
     if ((result & 0xff) == SQLITE_CANTOPEN) /* the file is open: this is what open_file() refuses */
@@ -247,7 +259,9 @@ lmc_status st_database_open(st_database *database, const char *path, int *is_new
         return st_database_fail(database, result, diag);
     if (page_count == 0)
         LMC_TRY(make_schema(database, is_new, diag));
-    return check_schema(database, diag);
+    LMC_TRY(check_schema(database, diag));
+    database->progress_max = STEP_PROGRESS_MAX;
+    return LMC_OK;
 }
 
 void st_database_close(st_database *database)
@@ -264,6 +278,7 @@ lmc_status st_sql_begin(st_database *database, st_sql sql, const int64_t *parame
                         sqlite3_stmt **statement, lmc_st_diag *diag)
 {
     int result = SQLITE_OK;
+    database->progress_count = 0;
     if (!database->statements[sql])
         result = sqlite3_prepare_v3(database->handle, statement_sql[sql], -1, SQLITE_PREPARE_PERSISTENT,
                                     &database->statements[sql], NULL);
@@ -273,8 +288,9 @@ lmc_status st_sql_begin(st_database *database, st_sql sql, const int64_t *parame
     return result == SQLITE_OK ? LMC_OK : st_database_fail(database, result, diag);
 }
 
-lmc_status st_sql_step(const st_database *database, sqlite3_stmt *statement, int *has_row, lmc_st_diag *diag)
+lmc_status st_sql_step(st_database *database, sqlite3_stmt *statement, int *has_row, lmc_st_diag *diag)
 {
+    database->progress_count = 0;
     const int result = sqlite3_step(statement);
     *has_row = result == SQLITE_ROW;
     return result == SQLITE_ROW || result == SQLITE_DONE ? LMC_OK : st_database_fail(database, result, diag);

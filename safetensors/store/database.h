@@ -37,10 +37,13 @@ typedef enum st_sql {
 typedef struct st_database {
     sqlite3 *handle;
     sqlite3_stmt *statements[ST_SQL_COUNT];
+    unsigned progress_count,
+        progress_max; /* how often SQLite said in one step that it is at work, and may say so */
 } st_database;
 
 /* Opens or makes the file; path NULL: a database in memory. A link is not followed, a journal is only read if it is for
- * this file. *is_new: it was made. st_database_close() follows, even after a failure.
+ * this file. *is_new: it was made. *database must stay where it is until st_database_close(), which follows even
+ * after a failure.
  * Errors: CORRUPT if it is no index of this version, whatever else it is; IO, NOMEM. */
 lmc_status st_database_open(st_database *database, const char *path, int *is_new, lmc_st_diag *diag);
 void st_database_close(st_database *database);
@@ -54,7 +57,7 @@ lmc_status st_sql_begin(st_database *database, st_sql sql, const int64_t *parame
                         sqlite3_stmt **statement, lmc_st_diag *diag);
 
 /* Steps to the next row. *has_row: 0 at the end. Errors: as st_database_fail(). */
-lmc_status st_sql_step(const st_database *database, sqlite3_stmt *statement, int *has_row, lmc_st_diag *diag);
+lmc_status st_sql_step(st_database *database, sqlite3_stmt *statement, int *has_row, lmc_st_diag *diag);
 void st_sql_end(sqlite3_stmt *statement);
 
 /* Runs a statement that gives no rows. Errors: as st_database_fail(). */

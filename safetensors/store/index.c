@@ -186,16 +186,6 @@ static lmc_status append_rows(st_index *index, const own_row *rows, size_t count
     return status;
 }
 
-static lmc_status add_dead_rows(st_index *index, const own_row *rows, size_t count, lmc_st_diag *diag)
-{
-    for (size_t i = 0; i < count;) {
-        const size_t same = count_of_kind(rows + i, count - i);
-        LMC_TRY(st_coarse_add_dead(&index->database, &rows[i].kind, same, index->memory, diag));
-        i += same;
-    }
-    return LMC_OK;
-}
-
 /* Adds or removes what finds equal tensors. */
 static lmc_status change_equal(st_index *index, st_sql sql, st_records records, uint32_t file,
                                lmc_st_diag *diag)
@@ -277,7 +267,12 @@ static lmc_status remove_id(st_index *index, int64_t id, lmc_st_diag *diag)
         status = change_equal(index, ST_SQL_EQUAL_REMOVE, records, (uint32_t)id, diag);
     if (status == LMC_OK) {
         rows = list_rows(index->memory, &records, &count);
-        status = rows ? add_dead_rows(index, rows, count, diag) : st_fail_nomem(diag);
+        status = rows ? LMC_OK : st_fail_nomem(diag);
+    }
+    for (size_t i = 0; i < count && status == LMC_OK;) {
+        const size_t same = count_of_kind(rows + i, count - i);
+        status = st_coarse_add_dead(&index->database, &rows[i].kind, same, index->memory, diag);
+        i += same;
     }
     st_release(index->memory, rows);
     st_release(index->memory, bytes);

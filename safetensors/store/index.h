@@ -6,8 +6,7 @@
 #ifndef LMC_SAFETENSORS_STORE_INDEX_H
 #define LMC_SAFETENSORS_STORE_INDEX_H
 
-#include "safetensors/store/database.h"
-#include "safetensors/store/sketch.h"
+#include "safetensors/store/records.h"
 
 #define ST_INDEX_HIT_COUNT_MAX 8
 
@@ -18,8 +17,8 @@ typedef struct st_index {
 } st_index;
 
 /* Opens the index at `path`, or makes it; NULL: in memory. The directory must exist; the file may not be a link, or be
- * reached by one. The allocator must outlive the index. *is_new: it was made and is empty. st_index_close() follows,
- * even after a failure.
+ * reached by one. The allocator must outlive the index, and *index must stay where it is. *is_new: it was made and is
+ * empty. st_index_close() follows, even after a failure.
  * Errors: CORRUPT if the file is damaged, of another version or no index; IO; NOMEM. */
 lmc_status st_index_open(st_index *index, const char *path, const lmc_allocator *memory, int *is_new,
                          lmc_st_diag *diag);
@@ -49,16 +48,6 @@ typedef lmc_status (*st_index_file_fn)(void *user, const st_index_file *file);
 
 /* All files, in the order in which they were added. Errors also: what `visit` returned. */
 lmc_status st_index_list(st_index *index, st_index_file_fn visit, void *user, lmc_st_diag *diag);
-
-typedef struct st_index_tensor {
-    uint64_t nbytes;
-    uint64_t row_nbytes; /* bytes of one row of a matrix */
-    uint64_t content_hash;
-    uint16_t dtype;
-    uint8_t has_head; /* `head` is there: a matrix, whose row_nbytes and st_sketch_head_nbytes() are not 0 */
-    st_sketch sketch;
-    st_sketch head;
-} st_index_tensor;
 
 /* Adds a file. One that has the path is replaced. id: may be NULL. Error: also LIMIT: count is above
  * ST_INDEX_TENSOR_COUNT_MAX. */
@@ -100,9 +89,9 @@ typedef struct st_index_hits {
 /* 1 if a file may be used as a base. It is called for files that are near, and must not use the index. */
 typedef int (*st_index_allowed_fn)(void *user, uint32_t file, const char *model);
 
-/* Finds the nearest tensors of each of `count` wanted ones, which are of one file; those that have nothing to do with it
- * are left out. hits: `count` of them. is_allowed: NULL: all files are. The search is exact where a kind has so few
- * rows that all can be compared; else the files that are nearest in a few large tensors are compared in full. */
+/* Finds the nearest tensors of each of `count` wanted ones, which are of one file. Those that have nothing to do with
+ * the tensor are left out. hits: `count` of them. is_allowed: NULL: all files are. The search is exact where a kind has
+ * so few rows that all can be compared; else the files that are nearest in a few large tensors are compared in full. */
 lmc_status st_index_search(st_index *index, const st_index_tensor *wanted, size_t count,
                            st_index_allowed_fn is_allowed, void *user, st_index_hits *hits,
                            lmc_st_diag *diag);

@@ -7,13 +7,14 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
-/* Files that are compared in full, further ones that one tensor is near to, and files whose head sketches are compared. */
+/* Files that are compared in full, further ones that one tensor is near to, and files whose head sketches are
+ * compared. */
 #define FILE_COUNT_MAX 32
 #define SINGLE_COUNT_MAX 96
 #define HEAD_FILE_COUNT_MAX 8
 
-/* Pairs of tensors of one kind that are compared for a file; of more, each tensor is compared with those that have about
- * its place in the order of the kind, at least so many. */
+/* Pairs of tensors of one kind that are compared for a file. Of more, each tensor is compared with those that have
+ * about its place in the order of the kind, at least so many. */
 #define PAIR_COUNT_MAX ((size_t)1 << 16)
 #define WINDOW_COUNT_MIN 8
 #define WINDOW_COUNT_MAX 512
@@ -155,19 +156,20 @@ static void compare_sketch(st_search *search, st_index_hit *hit, const st_query 
     }
     assert(end - begin <= WINDOW_COUNT_MAX);
     const unsigned dtype = search->wanted[group->like.wanted].dtype;
-    if (!hit->is_head)
+    const int is_each = hit->is_head || only != ALL; /* most pairs are left out */
+    if (!is_each)
         st_sketch_distances(dtype, &hit->sketch, search->sketches[begin].bytes, sizeof(st_sketch),
                             end - begin, distances);
     for (size_t at = begin; at < end; at++) {
         const uint32_t wanted = search->queries[at].wanted;
         if (only != ALL && only != wanted)
             continue;
-        if (hit->is_head) {
-            if (search->wanted[wanted].nbytes == hit->nbytes || is_settled(&search->hits[wanted]))
-                continue;
+        if (hit->is_head &&
+            (search->wanted[wanted].nbytes == hit->nbytes || is_settled(&search->hits[wanted])))
+            continue;
+        if (is_each)
             st_sketch_distances(dtype, &hit->sketch, search->sketches[at].bytes, 0, 1,
                                 &distances[at - begin]);
-        }
         hit->distance = distances[at - begin];
         judge_hit(search, wanted, hit);
     }

@@ -13,8 +13,8 @@
 #define EXACT_COUNT_MAX ((uint64_t)1 << 17)
 #define EXACT_TOTAL_MAX ((uint64_t)1 << 19)
 
-/* Probes, and rows after which the search ends if it has found a relative. A kind whose tensors are much smaller than those of the
- * first probe says little. */
+/* Probes, and rows after which the search ends if it has found a relative. A kind whose tensors are much smaller than
+ * those of the first probe says little. */
 #define PROBE_COUNT_MAX 8
 #define PROBE_ROW_COUNT ((uint64_t)1 << 19)
 #define PROBE_SIZE_LOG2 6
@@ -64,19 +64,6 @@ static void list_queries(st_search *search)
         const st_index_tensor *const one = &search->wanted[query->wanted];
         search->sketches[i] = query->kind.row_nbytes > 0 ? one->head : one->sketch;
     }
-}
-
-static lmc_status list_groups(st_search *search)
-{
-    for (size_t i = 0; i < search->query_count;) {
-        st_query_group *const group = &search->groups[search->group_count++];
-        *group = (st_query_group){.like = search->queries[i], .begin = i};
-        while (i < search->query_count && st_query_compare(&search->queries[i], &group->like) == 0)
-            i++;
-        group->end = i;
-        LMC_TRY(st_coarse_find(&search->index->database, &group->like.kind, &group->coarse, search->diag));
-    }
-    return LMC_OK;
 }
 
 /* ---- near rows ---- */
@@ -311,7 +298,15 @@ lmc_status st_search_init(st_search *search, st_index *index, const st_index_ten
         search->head_spreads[i] = st_sketch_spread(wanted[i].dtype, &wanted[i].head);
     }
     list_queries(search);
-    return list_groups(search);
+    for (size_t i = 0; i < search->query_count;) {
+        st_query_group *const group = &search->groups[search->group_count++];
+        *group = (st_query_group){.like = search->queries[i], .begin = i};
+        while (i < search->query_count && st_query_compare(&search->queries[i], &group->like) == 0)
+            i++;
+        group->end = i;
+        LMC_TRY(st_coarse_find(&index->database, &group->like.kind, &group->coarse, diag));
+    }
+    return LMC_OK;
 }
 
 void st_search_free(st_search *search)

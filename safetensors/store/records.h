@@ -5,7 +5,18 @@
 #define LMC_SAFETENSORS_STORE_RECORDS_H
 
 #include "safetensors/store/coarse.h"
-#include "safetensors/store/index.h"
+#include "safetensors/store/sketch.h"
+
+/* A tensor as the index is given it. */
+typedef struct st_index_tensor {
+    uint64_t nbytes;
+    uint64_t row_nbytes; /* bytes of one row of a matrix */
+    uint64_t content_hash;
+    uint16_t dtype;
+    uint8_t has_head; /* `head` is there: a matrix, whose row_nbytes and st_sketch_head_nbytes() are not 0 */
+    st_sketch sketch;
+    st_sketch head;
+} st_index_tensor;
 
 /* The tensors of a blob, one after the other. */
 typedef struct st_records {

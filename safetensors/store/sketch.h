@@ -63,8 +63,8 @@ void st_sketch_round(const st_sketch *f32, st_sketch *bf16);
 
 /* ---- comparing two ---- */
 
-/* Coarse distances of one sketch to `count` coarse parts that are stride_nbytes apart: the bits that it takes to say how
- * the elements differ. */
+/* Coarse distances of one sketch to `count` coarse parts that are stride_nbytes apart: the bits that it takes to say
+ * how the elements differ. */
 void st_sketch_distances(unsigned dtype, const st_sketch *one, const unsigned char *rows,
                          size_t stride_nbytes, size_t count, uint32_t *distances);
 
@@ -72,8 +72,8 @@ void st_sketch_distances(unsigned dtype, const st_sketch *one, const unsigned ch
  * nothing to do with the tensor. */
 uint32_t st_sketch_spread(unsigned dtype, const st_sketch *one);
 
-/* Bits that an element of the tensor takes: as a delta, predicted from pair_count pairs, and without a base. Never below
- * 0.01. */
+/* Bits that an element of the tensor takes: as a delta, predicted from pair_count pairs, and without a base. Never
+ * below 0.01. */
 double st_sketch_delta_nbits(unsigned dtype, const st_sketch *base, const st_sketch *one,
                              unsigned pair_count);
 double st_sketch_plain_nbits(unsigned dtype, const st_sketch *one, unsigned count);

@@ -34,7 +34,8 @@ def compile_bench(tree, folder, program, changed=None):
     status, output = run("cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-o",
                          os.path.join(folder, "bench", program), *includes, *sources,
                          os.path.join(tree.build, "safetensors", "liblmc_st.a"),
-                         os.path.join(tree.build, "codec", "liblmc.a"), *"-lcjson -lzstd -lbz2 -lm -lpthread".split())
+                         os.path.join(tree.build, "codec", "liblmc.a"),
+                         *"-lcjson -lsqlite3 -lzstd -lbz2 -lm -lpthread".split())
     return None if status == 0 else f"bench/{names[0]}.c: {output.strip().splitlines()[-1]}"
 
 

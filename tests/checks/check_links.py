@@ -15,7 +15,7 @@ COMMENT = {".c": r"/\*.*?\*/", ".h": r"/\*.*?\*/", ".cu": r"/\*.*?\*/|//[^\n]*",
            ".md": r"[\s\S]+"}
 # Files of others, of systems, of a build, and those that an example of a document makes.
 FOREIGN = re.compile(r"^(?:xxhash|cuda|nvrtc|hdf5|H5\w*|immintrin|arm_neon|stdio|stdint|stdlib|stddef|string|unistd|"
-                     r"fcntl|pthread|windows|cJSON|zstd|"
+                     r"fcntl|pthread|windows|cJSON|sqlite3|zstd|"
                      r"CUnit/.*|sys/.*|build/.*|install/.*|third_party/.*|doc/xxhash_spec)\b")
 PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]+(?:[./]|$)")  # NAME, SET
 

@@ -26,7 +26,7 @@ def hdf5_flags():
 
 def commands(tree):
     flags = FLAGS + [f"-I{tree.path(folder)}" for folder in INCLUDES]
-    flags += run("pkg-config", "--cflags", "libcjson", "libzstd")[1].split() + hdf5_flags()
+    flags += run("pkg-config", "--cflags", "libcjson", "libzstd", "sqlite3")[1].split() + hdf5_flags()
     flags += [f'-DLMC_TESTS_DIR="{tree.path("tests")}"',
               '-DLMC_H5_PLUGIN="p"', '-DLMC_PLUGIN_DIR_FROM_BIN="a"', '-DLMC_PLUGIN_DIR_FROM_BUILD="b"',
               '-DLMC_FAKE_CUDA="c"', '-DLMC_CUDA_NO_KERNELS="n"']

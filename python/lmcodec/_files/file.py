@@ -124,11 +124,6 @@ class Handle:
     def is_archive(self) -> bool:
         return bool(_abi.st_is_archive(self.pointer))
 
-    def base_name(self) -> str | None:
-        """Name of the file that the archive was coded against; None if it needs none."""
-        name: bytes | None = self.base_info(0).name
-        return name.decode() if name is not None else None
-
     def base_count(self) -> int:
         """Base files that the archive records."""
         return int(_abi.st_base_count(self.pointer))
@@ -165,11 +160,14 @@ class Handle:
               diag)
         return TensorCoding(_abi.st_mode_name(mode.value).decode(), form.text.decode() or None, bool(form.has_rans))
 
-    def base_of(self, number: int) -> tuple[int, int] | None:
-        """Which file has what a tensor was coded against, and its number there; None if it stands alone."""
+    def base_of(self, number: int) -> tuple[int | None, int] | None:
+        """Which base file has what a tensor was coded against (None: this file), and its number there; None if it
+        stands alone."""
         where, file, base = ctypes.c_int(), ctypes.c_uint64(), ctypes.c_uint64()
         found = _abi.st_tensor_base(self.pointer, number, *map(ctypes.byref, (where, file, base)))
-        return (where.value, base.value) if found else None
+        if not found:
+            return None
+        return (file.value if where.value == _abi.BASE_FILE else None), base.value
 
     def read_stored(self, number: int, first_byte: int, nbytes: int, address: Any) -> None:
         """Reads bytes of a tensor's place as they are stored."""
@@ -287,8 +285,17 @@ class File:
 
     @property
     def base_name(self) -> str | None:
-        """Name of the file that the archive was coded against, without folder and `.lmc`; None if it has no base."""
-        return self._open().base_name()
+        """Name of the file that the archive was coded against, without folder; None if it has no base.
+
+        Of several base files, that of the first: base_names has all.
+        """
+        return next(iter(self.base_names), None)
+
+    @property
+    def base_names(self) -> list[str]:
+        """Names of the files that the archive was coded against, without folders. Most archives have one at most."""
+        handle = self._open()
+        return [handle.base_info(number).name.decode() for number in range(handle.base_count())]
 
     def find(self, name: str) -> TensorInfo:
         """The description of this tensor. Raises TensorNotFound."""
@@ -397,7 +404,7 @@ class File:
     def check_base(self, tensors: Iterable[TensorInfo]) -> None:
         """Reads a byte of the first of the tensors that has a base: a base that is missing, or another, is found."""
         first = next((tensor for tensor in tensors if tensor.nbytes and self.has_base(tensor)), None)
-        if first is not None and self.base_name is not None:
+        if first is not None and self.base_names:
             byte = ctypes.c_ubyte()
             self.read_range(first, 0, 1, ctypes.addressof(byte))
 
@@ -461,7 +468,7 @@ class File:
         """In a child process: the lock of a file with a base may have been held when the parent forked."""
         with self._lock:
             if self._pid != os.getpid():
-                if handle.base_name() is not None:
+                if handle.base_count():
                     places = self._places
                     handle = open_path(places.path, places.base, path_array(places.base_dirs))
                     if handle.header() != self._header:

@@ -6,7 +6,7 @@ import ctypes
 import itertools
 import os
 import re
-from typing import Any, Iterator, NamedTuple, Sequence, Union
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Union
 
 from .. import _abi
 from .._errors import BaseError, DataError, LimitError, LMCError, check, check_status, loads_untrusted
@@ -17,7 +17,7 @@ from .stores import Location, hide_secrets
 
 _RUN_LIST_NBYTES_MAX = 4 << 20  # of a run with 30,000 steps
 _STORE_MARK = "store.json"
-_STORE_LEVELS_MAX = 200  # folders above an archive that may be its store, as the library counts them
+_STORE_LEVELS_MAX = 200  # folders above an archive that may be its store: those of a model's name, and of its files
 _RUN_DEPTH_MAX = 3  # folders below that of a step in which an archive may be
 
 
@@ -65,16 +65,16 @@ class ChainFile:
                                     path_array([folder for folder in search.base_dirs if not is_url(folder)]))
         else:
             self.source, self.handle = _open_source(place, search, expected)
-        self._base: ChainFile | None = None
-        self._base_failure: BaseError | None = None
+        self._bases: dict[int, ChainFile] = {}
+        self._base_failures: dict[int, BaseError] = {}
         self._owners: list[int] | None = None
 
     def sources(self) -> Iterator[Source]:
         """Those of the file and of the open bases."""
         if self.source is not None:
             yield self.source
-        if self._base is not None:
-            yield from self._base.sources()
+        for base in self._bases.values():
+            yield from base.sources()
 
     # ---- places ----
 
@@ -87,17 +87,19 @@ class ChainFile:
     def parts(self, number: int, first: int, nbytes: int) -> Iterator[Place]:
         """Where a part of a tensor is stored, and that of each that it was coded against. For a view, begin and end are
         in its storage."""
-        first_nbytes = 0
+        is_storage, scale = False, 1
         begin, end = first, first + nbytes
         for file, owner in self._line(number):
-            nbytes_here = file._storage_nbytes(owner)
-            scale = nbytes_here // first_nbytes if first_nbytes else 1  # 2 from BF16 to F32
-            is_storage = first_nbytes > 0
-            first_nbytes = nbytes_here
+            begin, end = begin * scale, end * scale
+            if is_storage:  # a base may be shorter than what needs it
+                end = min(end, file._storage_nbytes(owner))
+                if begin >= end:
+                    return
             offset, stored_nbytes, begin, end = file.handle.range_place(
-                owner if is_storage else number, is_storage, begin * scale, (end - begin) * scale)
+                owner if is_storage else number, is_storage, begin, end - begin)
             assert file.source is not None
             yield Place(file.source, file.handle.is_archive(), offset, stored_nbytes, begin, end)
+            is_storage, scale = True, file._base_scale(owner)
 
     def tails(self, number: int) -> Iterator[int]:
         """Bytes of the tail of each frame, index included, as the checked heads say."""
@@ -105,13 +107,23 @@ class ChainFile:
             yield file._tail_nbytes(owner) if file.handle.is_archive() else 0
 
     def _tail_nbytes(self, owner: int) -> int:
+        return int(self._head(owner).tail_nbytes)
+
+    def _base_scale(self, owner: int) -> int:
+        """Bytes of the base for a byte of the tensor: 2 from BF16 to F32."""
+        if not self.handle.is_archive() or self.handle.base_of(owner) is None:
+            return 1
+        head = self._head(owner)
+        return int(head.base_nbytes // max(1, head.content_nbytes)) or 1
+
+    def _head(self, owner: int) -> _abi.Info:
         first = ctypes.create_string_buffer(_abi.INFO_NBYTES)
         nbytes = min(_abi.INFO_NBYTES, self.handle.place(owner)[1])
         head = _abi.Info()
         self.handle.mode(owner)
         self.handle.read_stored(owner, 0, nbytes, first)
         check_status(_abi.frame_read_info(first, nbytes, ctypes.byref(head), None))
-        return int(head.tail_nbytes)
+        return head
 
     def _line(self, number: int) -> Iterator[tuple[ChainFile, int]]:
         """The tensor, what it was coded against, and so on, as far as they are in stores."""
@@ -122,9 +134,9 @@ class ChainFile:
             base = file.handle.base_of(number)
             if base is None:
                 return
-            where, number = base
-            if where == _abi.BASE_FILE:
-                file = file.base()
+            base_file, number = base
+            if base_file is not None:
+                file = file.base(base_file)
 
     def _storage_nbytes(self, number: int) -> int:
         tensor = _abi.StTensor()
@@ -141,26 +153,27 @@ class ChainFile:
             self._owners = [first.setdefault(place, index) for index, place in enumerate(places)]
         return self._owners[number]
 
-    # ---- the base ----
+    # ---- the bases ----
 
-    def base(self) -> ChainFile:
-        """Finds and opens the base, once. One thread at a time. Raises BaseError, LimitError."""
-        if self._base is None:
-            if self._base_failure is not None:
-                raise self._base_failure
+    def base(self, number: int) -> ChainFile:
+        """Finds and opens a base file, once. One thread at a time. Raises BaseError, LimitError."""
+        if number not in self._bases:
+            if number in self._base_failures:
+                raise self._base_failures[number]
             try:
-                self._base = self._find_base()
+                self._bases[number] = self._find_base(number)
             except BaseError as failure:
-                self._base_failure = failure
+                self._base_failures[number] = failure
                 raise
-        return self._base
+        return self._bases[number]
 
-    def _find_base(self) -> ChainFile:
-        path = self.handle.base_info(0).path.decode()
+    def _find_base(self, number: int) -> ChainFile:
+        base = self.handle.base_info(number)
+        path = base.path.decode()
         looked: list[str] = []
         other = ""
         search = self._search._replace(base=None)
-        for place, is_named in self._candidates(path):
+        for place, is_named in self._candidates(base.name.decode(), path):
             looked.append(_shown(place))
             try:
                 found = ChainFile(place, search)
@@ -174,31 +187,30 @@ class ChainFile:
                 raise
             except (OSError, LMCError) as error:
                 other = "; %s" % error
-        base = _abi.StBase()
-        check_status(_abi.st_base_info(self.handle.pointer, 0, ctypes.byref(base)))
         failure = BaseError("%s: wants the base %s (hash %016x), which was not found: looked at %s%s"
                             % (_shown(self._place), path, base.content_hash, ", ".join(looked), other))
         failure.file = _shown(self._place)
         raise failure
 
-    def _candidates(self, path: str) -> Iterator[tuple[Where, bool]]:
-        """Places where the base may be, in order, and whether the caller has named each. path: as recorded."""
+    def _candidates(self, name: str, path: str) -> Iterator[tuple[Where, bool]]:
+        """Places where the base file with this name and recorded path may be, in order, and whether the caller has
+        named each."""
         assert isinstance(self._place, Location)
         if self._search.base is not None:
             yield self._search.locate(self._search.base), True
-        beside, own = self._place.parent(), path.rpartition("/")[2]
-        named = ((self._search.locate(folder), own) for folder in self._search.base_dirs)
-        in_store = ((folder, path) for folder in self._folders_in_store(beside, path))
-        in_run = ((folder, own) for folder in self._folders_in_run(beside))
-        for folder, wanted in itertools.chain(named, in_store, [(beside, own)], in_run):
-            for file in (wanted, wanted + ".lmc"):
-                place = os.path.join(folder, file) if isinstance(folder, str) else folder.join(file)
-                if place != self._place:  # which has the name, size and header of its base in a run of directories
+        beside = self._place.parent()
+        places: list[Iterable[tuple[Where, str]]] = [
+            ((self._search.locate(folder), name) for folder in self._search.base_dirs),
+            ((folder, path) for folder in self._store_root(beside, path)),
+            [(beside, name)], ((folder, name) for folder in self._folders_in_run(beside))]
+        for folder, inner in itertools.chain.from_iterable(places):
+            for wanted in (inner, inner + ".lmc"):
+                place = os.path.join(folder, wanted) if isinstance(folder, str) else folder.join(wanted)
+                if place != self._place:  # which may have the name, size and header of its base in another step
                     yield place, False
 
-    def _folders_in_store(self, folder: Location, path: str) -> Iterator[Location]:
-        """The store that has the archive: the nearest folder with the mark of one. path: of the base, as recorded; a
-        bare name is that of a file beside the archive."""
+    def _store_root(self, folder: Location, path: str) -> Iterator[Location]:
+        """The nearest folder with the mark of a store, if the path leads below folders."""
         for _ in range(_STORE_LEVELS_MAX if "/" in path else 0):
             try:
                 Source(folder.join(_STORE_MARK), self._search.settings, self._search.requests)
@@ -207,9 +219,9 @@ class ChainFile:
                 if above.path == folder.path:
                     return
                 folder = above
-                continue
-            yield folder
-            return
+            else:
+                yield folder
+                return
 
     def _folders_in_run(self, folder: Location) -> Iterator[Location]:
         """The folder of the step on which the archive's step is based, by the run's list (docs/run.md)."""

@@ -35,8 +35,10 @@ def safetensors_file(header, data):
 
 
 class Bases:
-    """A list of bases. `links` lists (tensor, place, base), `file` is the base file or None, `frame_hashes` the base
-    hashes of the frames with place 0. Fields that are None are computed."""
+    """A list of bases in one file. `links` lists (tensor, place, base), `file` is the base file or None, `frame_hashes`
+    the base hashes of the frames with place 0. Fields that are None are computed."""
+
+    features = 1
 
     def __init__(self, links, file=None, name=b"base.safetensors", frame_hashes=()):
         self.links, self.name = list(links), name if file is not None else b""
@@ -56,6 +58,40 @@ class Bases:
         head = struct.pack("<IIQQQ", link_count, name_nbytes, self.nbytes, self.header_hash, self.hash)
         links = b"".join(struct.pack("<II", tensor, place << 31 | base) for tensor, place, base in self.links)
         return head + self.name + zeros + links + self.end
+
+
+class BaseFile:
+    """One of several base files. `data` is the file, `frame_hashes` the base hashes of the frames that need it."""
+
+    def __init__(self, path, data, frame_hashes=(), flags=0):
+        self.path, self.flags = path, flags
+        self.nbytes, self.header_hash = len(data), H(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        self.hash = H(b"".join(map(u64, frame_hashes)))
+        self.path_nbytes = self.zeros = None
+
+    def data(self):
+        path_nbytes = len(self.path) if self.path_nbytes is None else self.path_nbytes
+        zeros = bytes(-len(self.path) % 8) if self.zeros is None else self.zeros
+        return struct.pack("<QQQII", self.nbytes, self.header_hash, self.hash, path_nbytes, self.flags) \
+            + self.path + zeros
+
+
+class BaseFiles:
+    """A list of bases in several files. `links` lists (tensor, base, file)."""
+
+    features = 16
+
+    def __init__(self, links, files):
+        self.links, self.files = list(links), list(files)
+        self.link_count = self.file_count = None
+        self.end = b""
+
+    def data(self):
+        link_count = len(self.links) if self.link_count is None else self.link_count
+        file_count = len(self.files) if self.file_count is None else self.file_count
+        links = b"".join(struct.pack("<II", tensor, base | file << 24) for tensor, base, file in self.links)
+        files = b"".join(file.data() for file in self.files)
+        return struct.pack("<II", link_count, file_count) + files + links + self.end
 
 
 class Layout:
@@ -163,7 +199,7 @@ class Forge:
         stored = self.stored
         if stored is None:
             stored = zstandard.ZstdCompressor().compress(self.header) if self.method == 1 else self.header
-        features = (1 if self.bases else 0) | (2 if self.aliases else 0) | (8 if self.layout else 0)
+        features = (self.bases.features if self.bases else 0) | (2 if self.aliases else 0) | (8 if self.layout else 0)
         computed = [features, len(self.hashes), len(self.original), len(self.header), len(stored)]
         own = [self.features, self.tensor_count, self.file_nbytes, self.header_nbytes, self.stored_nbytes]
         return [right if value is None else value for value, right in zip(own, computed)], stored

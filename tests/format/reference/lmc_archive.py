@@ -15,7 +15,7 @@ import sys
 
 import lmc_reference
 from lmc_archive_base import (CHAIN_MAX, FILE, BaseList, check_base, has_base, in_directories, is_same_file,
-                              nowhere)
+                              nowhere, of_length)
 from lmc_archive_layout import Layout, decode_zstd, places_hash, read_skeleton, skeleton_name
 from lmc_archive_places import find_places, is_named_safetensors, is_safetensors, raw_places
 from lmc_archive_views import listing
@@ -26,8 +26,9 @@ from safetensors_header import DTYPE_NUMBERS, HEADER_NBYTES_MAX, Header
 MAGIC = b"\x8cLMA"
 VERSION = 1
 METHOD_NONE, METHOD_ZSTD = 0, 1
-FEATURE_BASES, FEATURE_ALIASES, FEATURE_LAYOUT = 0, 1, 3
-FEATURES_KNOWN = 1 << FEATURE_BASES | 1 << FEATURE_ALIASES | 1 << FEATURE_LAYOUT
+FEATURE_BASES, FEATURE_ALIASES, FEATURE_LAYOUT, FEATURE_FILES, FEATURE_LENGTHS = 0, 1, 3, 4, 5
+FEATURES_KNOWN = (1 << FEATURE_BASES | 1 << FEATURE_ALIASES | 1 << FEATURE_LAYOUT | 1 << FEATURE_FILES
+                  | 1 << FEATURE_LENGTHS)
 FEATURES_RESERVED = {2: "shared code tables"}
 TABLE_NAME = "lmc.archive"
 TABLE_NBYTES_MIN = 64  # without stored header, tensors, aliases, bases and layout
@@ -76,7 +77,11 @@ class Table:
         stored = reader.bytes(self.stored_nbytes)
         self.content_hashes = [reader.uint(8) for _ in range(self.tensor_count)]
         self.owners = read_aliases(reader) if self.has(FEATURE_ALIASES) else {}
-        self.bases = BaseList(reader) if self.has(FEATURE_BASES) else None
+        corrupt_unless(not (self.has(FEATURE_BASES) and self.has(FEATURE_FILES)), "bits 0 and 4")
+        corrupt_unless(self.has(FEATURE_FILES) or not self.has(FEATURE_LENGTHS), "bit 5 without bit 4")
+        self.bases = None
+        if self.has(FEATURE_BASES) or self.has(FEATURE_FILES):
+            self.bases = BaseList(reader, self.has(FEATURE_FILES), self.has(FEATURE_LENGTHS))
         self.layout = self.read_layout(reader) if self.has(FEATURE_LAYOUT) else None
         whole_hash, self.outer_hash = reader.uint(8), reader.uint(8)
         reader.bytes(8)
@@ -199,14 +204,15 @@ class OtherFile:
 
 
 class Archive:
-    """Opening checks everything but the frames and the base. `find_base` gives the paths at which the base may be, by
-    its name and the path of the archive that needs it. `chain` are the files that need this one."""
+    """Opening checks everything but the frames and the base. `find_base` gives the paths at which a base file may be,
+    by the list of bases, its number there and the path of the archive that needs it. `chain` are the files that
+    need this one."""
 
     def __init__(self, file, find_base=nowhere, chain=()):
         corrupt_unless(file.is_archive(), "this is no archive")
         corrupt_unless(file.tensors, "no table")
         self.file, self.find_base, self.chain = file, find_base, (*chain, file)
-        self.base_file = None
+        self.base_files = {}
         self.table = Table(file.bytes_of(file.tensors[0]))
         self.nbytes, self.header_text = self.table.file_nbytes, self.table.header_text
         self.layout = self.table.layout
@@ -279,45 +285,47 @@ class Archive:
         corrupt_unless(has_base(head) == (link is not None), "a frame with a base and no link, or the reverse")
         if link is None:
             return None
-        if link.place == FILE:
-            self.open_base()
-        file = self.base_file if link.place == FILE else self
+        file = self.base_file(link.file) if link.place == FILE else self
         corrupt_unless(link.base < len(file.tensors), f"base {link.base}")
-        check_base(head, self.tensors[i], file.tensors[link.base], file.has_dtypes)
-        return file.content(link.base)
+        any_length = link.place == FILE and self.bases.has_lengths
+        check_base(head, self.tensors[i], file.tensors[link.base], file.has_dtypes, any_length)
+        return of_length(file.content(link.base), head.base_nbytes)
 
-    def open_base(self):
-        if self.base_file is not None:
-            return
+    def base_file(self, number):
+        """Base file `number`, which is opened once."""
+        if number in self.base_files:
+            return self.base_files[number]
         if len(self.chain) == CHAIN_MAX:
             raise Base(f"a chain of more than {CHAIN_MAX} files")
-        for path in self.find_base(self.bases.name, self.file.path):
+        for path in self.find_base(self.bases, number, self.file.path):
             if not any(is_same_file(path, file.path) for file in self.chain):
-                self.base_file = self.opened_base(path)
-            if self.base_file is not None:
-                return
-        raise Base(f"{self.bases.name} was not found")
+                base = self.opened_base(self.bases.files[number], path)
+                if base is not None:
+                    self.base_files[number] = base
+                    return base
+        raise Base(f"{self.bases.files[number].path} was not found")
 
-    def opened_base(self, path):
-        """None if this is not the base."""
+    def opened_base(self, wanted, path):
+        """None if this is not the base file that is wanted."""
         try:
             base = open_file(read(path), self.find_base, path, self.chain)
         except LmcError:
             return None
-        is_base = base.nbytes == self.bases.nbytes and base.base_header_hash() == self.bases.header_hash
+        is_base = base.nbytes == wanted.nbytes and base.base_header_hash() == wanted.header_hash
         return base if is_base else None
 
     def restore(self):
         """The original file."""
         contents = []
-        base_hashes = []
+        base_hashes = {}
         for i in range(len(self.tensors)):
             content, head, base = self.decode(i)
             contents.append(content)
             if self.link_of(i) is not None and self.link_of(i).place == FILE:
-                base_hashes.append(content_hash(base, head.block_nbytes * base_unit(head.base_form)))
-        if base_hashes and self.bases.hash != H(b"".join(map(u64, base_hashes))):
-            raise Checksum("base_hash")
+                base_hashes[i] = content_hash(base, head.block_nbytes * base_unit(head.base_form))
+        for number, file in enumerate(self.bases.files if self.bases else []):
+            if file.hash != H(b"".join(map(u64, self.bases.hashes_of(number, base_hashes)))):
+                raise Checksum("base_hash")
         if self.layout:
             return self.layout.restored(read_skeleton(self.file.bytes_of(self.file.tensors[-1]), self.layout), contents)
         return b"".join([u64(self.table.header_nbytes), self.header_text, *contents])

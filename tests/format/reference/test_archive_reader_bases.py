@@ -10,6 +10,7 @@ import struct
 import pytest
 
 import archive_base_cases
+import archive_base_file_cases
 import lmc_archive
 from archive_files import noise, of, tensor, weights
 from archive_tool import Directory, forged, judged
@@ -164,6 +165,7 @@ def test_places_and_forms(tool, seed):
 
 
 @pytest.mark.parametrize("archive, original, files",
-                         [pytest.param(*case[1:], id=case[0]) for case in archive_base_cases.cases()])
+                         [pytest.param(*case[1:], id=case[0])
+                          for module in (archive_base_cases, archive_base_file_cases) for case in module.cases()])
 def test_forged_archive_with_a_base(tool, archive, original, files):
     assert forged(tool, archive, original, files, ARCHIVE_NAME) is None
