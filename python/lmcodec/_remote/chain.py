@@ -160,12 +160,22 @@ class ChainFile:
         if number not in self._bases:
             if number in self._base_failures:
                 raise self._base_failures[number]
+            for twin in self._twins(number):
+                self.base(twin)
             try:
                 self._bases[number] = self._find_base(number)
             except BaseError as failure:
                 self._base_failures[number] = failure
                 raise
         return self._bases[number]
+
+    def _twins(self, number: int) -> list[int]:
+        """Earlier base files with the size and header of this one: the library takes a file for the first of them that
+        is not open."""
+        wanted = self.handle.base_info(number)
+        infos = map(self.handle.base_info, range(number))
+        return [twin for twin, info in enumerate(infos) if info.original_nbytes == wanted.original_nbytes
+                and info.header_hash == wanted.header_hash]
 
     def _find_base(self, number: int) -> ChainFile:
         base = self.handle.base_info(number)

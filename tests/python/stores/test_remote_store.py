@@ -185,8 +185,6 @@ def test_what_is_no_store(kind):
 
 def test_tensors(remote, made):
     for name, tensors in made.tensors.items():
-        if name == "org/sub/merged" and not hasattr(lmcodec.File, "base_names"):  # remote files have one base
-            continue
         check_equal(remote.load(name, framework="np"), tensors)
         check_equal({"x": remote.get(name, sorted(tensors)[1], "np")}, {"x": tensors[sorted(tensors)[1]]})
     with remote.open("base", framework="np") as file:
@@ -204,6 +202,16 @@ def test_tensors(remote, made):
                      **remote._settings.storage_options) as file:
         assert file.read() in (b"text", b"{}")
     assert remote.path("org/tuned", "note.lmc").endswith(("note.lmc", "note.lmc?token=secret"))
+
+
+@pytest.mark.parametrize("first", ["a.layers.1", "b.layers.1"])
+def test_bases_of_the_same_size_and_header(remote, made, first):
+    """Each tensor gets its own base, whichever is read first."""
+    tensors = made.tensors["org/sub/merged"]
+    with remote.open("org/sub/merged", framework="np") as file:
+        assert sorted(file.file.base_names) == ["base.safetensors", "org-other@1.safetensors"]
+        assert (file.get_tensor(first) == tensors[first]).all()
+        check_equal(file.get_tensors(), tensors)
 
 
 def test_restore(remote, made, directory):
