@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ._files.slices import Slice
     from ._files.writer import deserialize, serialize, serialize_file
     from ._runs.run import Run, RunInfo, Step
-    from ._runs.store import Store, StoredModel, StorePlan
+    from ._runs.store import Pushed, Store, StoredModel, StorePlan
 
     __version__: str
     PLUGIN_PATH: str
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "DeviceError",
-    "File", "FrameInfo", "LMCError", "LimitError", "ModelNotFound", "PLUGIN_PATH", "Result", "Run", "RunInfo",
-    "SafetensorError", "Slice", "SliceError", "Step", "StepNotFound", "Store", "StoredModel", "StorePlan",
+    "File", "FrameInfo", "LMCError", "LimitError", "ModelNotFound", "PLUGIN_PATH", "Pushed", "Result", "Run",
+    "RunInfo", "SafetensorError", "Slice", "SliceError", "Step", "StepNotFound", "Store", "StoredModel", "StorePlan",
     "TensorCoding", "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "deserialize",
     "encode", "info", "kernels", "open_original", "restore", "safe_open", "serialize", "serialize_file", "verify",
 ]
@@ -51,7 +51,7 @@ _NAMES = {
     "_files.slices": ("Slice",),
     "_files.writer": ("deserialize", "serialize", "serialize_file"),
     "_runs.run": ("Run", "RunInfo", "Step"),
-    "_runs.store": ("Store", "StoredModel", "StorePlan"),
+    "_runs.store": ("Pushed", "Store", "StoredModel", "StorePlan"),
 }
 
 

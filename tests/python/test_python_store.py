@@ -129,7 +129,7 @@ def test_depth(directory):
         assert model.depth == number + 1
     assert store.add(write_file(directory, "m3", tuned(tensors, 5)), depth=1).depth <= 2
     for depth in (0, 63, -1):
-        for call in (lambda: store.add(os.path.join(directory, "m0"), "x", depth=depth), lambda: store.plan(depth=depth)):
+        for call in (lambda: store.add(os.path.join(directory, "m0"), depth=depth), lambda: store.plan(depth=depth)):
             with pytest.raises(lmcodec.ArgumentError, match="depth"):
                 call()
 

@@ -32,8 +32,8 @@ class RemoteStore(Store):
     which is fetched, and other files of a model are found by their names alone. Such a model is restored only if it is
     a single file.
 
-    Methods raise ImportError (fsspec, or its package for this kind of URL), FileNotFoundError (no store), ModelNotFound,
-    DataError, UnsupportedError, LimitError, PermissionError, TimeoutError, other OSError.
+    Methods raise ImportError (fsspec, or its package for this kind of URL), FileNotFoundError (no store),
+    ModelNotFound, DataError, UnsupportedError, LimitError, PermissionError, TimeoutError, other OSError.
     """
 
     def __new__(cls, *_: Any, **__: Any) -> RemoteStore:
@@ -108,6 +108,9 @@ class RemoteStore(Store):
         self._refuse()
 
     def verify(self, *_: Any, **__: Any) -> NoReturn:
+        self._refuse()
+
+    def push(self, *_: Any, **__: Any) -> NoReturn:
         self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -80,11 +80,7 @@ class Contents:
 
     def model_of(self, path: str) -> str | None:
         """The model that has the file of this path, or None."""
-        folder, slash, _ = path.partition("/") if self.is_run() else _first_folder(path)
-        name = folder if self.is_run() else folder[:-len(SUFFIX)]
-        if not slash or not (is_step(name) if self.is_run() else is_name(name)):
-            return None
-        return name
+        return model_of(path, self.is_run())
 
     def is_run(self) -> bool:
         """Reads what makes a folder a store. Raises FileNotFoundError, DataError, UnsupportedError."""
@@ -315,6 +311,13 @@ def is_name(name: str) -> bool:
         return bool(_abi.store_name_is_valid(encode_path(name)))
     except ValueError:
         return False
+
+
+def model_of(path: str, is_run: bool) -> str | None:
+    """The model that has the file of this path in a store, or None."""
+    folder, slash, _ = path.partition("/") if is_run else _first_folder(path)
+    name = folder if is_run else folder[:-len(SUFFIX)]
+    return name if slash and (is_step(name) if is_run else is_name(name)) else None
 
 
 def is_safe(path: str) -> bool:

@@ -14,6 +14,7 @@ from .._errors import ArgumentError, ModelNotFound, check, check_status
 from .._files.convert import FileDone, Result, run_with_result
 from .._files.file import File
 from .._files.options import CallOptions, Path, Progress, Sizes, encode_path, path_array
+from .._files.progress import call_of
 from .._files.safe_open import safe_open
 from .kept import SUFFIX, EventOptions, Folder, temporary_place, written
 
@@ -59,6 +60,17 @@ class StorePlan(Sizes):
     planned_nbytes: int
     changed: int
     changed_nbytes: int
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push has done. put, removed: paths in the store. put_nbytes: bytes that were put. kept: files that were
+    there already."""
+
+    put: tuple[str, ...]
+    put_nbytes: int
+    removed: tuple[str, ...]
+    kept: int
 
 
 ModelDone = Callable[[str, StoredModel], object]
@@ -272,6 +284,26 @@ class Store:
         run.json."""
         options = CallOptions(_abi.StoreDropOptions())
         options.check(options.run(lambda settings, diag: _abi.store_repair(self._path, settings, diag)))
+
+    def push(self, url: str, *, storage_options: Mapping[str, Any] | None = None, delete: bool = False,
+             dry_run: bool = False, progress: Progress | None = None) -> Pushed:
+        """Copies to an object store what it lacks of this store: "s3://bucket/store", "gs://...".
+
+        Models come after those that they are based on, the index last. A put is atomic in S3, GCS and Azure. A file is
+        left out if an earlier push has put it there, and neither size nor times have changed here since; the list of
+        these is URL/.lmc-pushed.json. A push that ends early is continued by the next one.
+
+        delete: also removes files of models that are not here, at the end. False: nothing is removed.
+        dry_run: changes nothing; the result says what would happen. progress: bytes of files that are put.
+
+        No other program may push to the same URL, or change this store, meanwhile. Raises ArgumentError (an HTTP
+        server; neither a store nor empty), ImportError, FileNotFoundError, PermissionError, other OSError, DataError.
+        """
+        from .._remote.push import push
+
+        with self._opened() as store:
+            models, is_run = _models_of(store), bool(_abi.store_is_run(store))
+        return push(self._shown(), models, is_run, url, storage_options, delete, dry_run, call_of(progress))
 
     # ---- contents ----
 

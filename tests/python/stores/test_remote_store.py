@@ -292,6 +292,98 @@ def check_run(store, local, tensors):
             store.open(name)
 
 
+# ---- push ----
+
+@pytest.fixture(params=["s3", "memory"])
+def target(request, directory):
+    """A URL with nothing there, and the options of its store."""
+    name = os.path.basename(directory)
+    if request.param == "s3":
+        return "s3://models/push/" + name, request.getfixturevalue("bucket")
+    return "memory://push/" + name, {}
+
+
+def there(target):
+    url, options = target
+    system, path = fsspec.core.url_to_fs(url, **options)
+    system.invalidate_cache()
+    return {found[len(path.strip("/")) + 1:] for found in (name.lstrip("/") for name in system.find(path))}
+
+
+def test_push(target, directory):
+    url, options = target
+    store = Store(os.path.join(directory, "store"))
+    store.add("base", arrays(1), fsync=False)
+    store.add("a/tuned", tuned(arrays(1), 1), fsync=False)
+    root = write_directory(directory, "folder", tuned(arrays(1), 2))
+    store.add(root, fsync=False)
+    planned = store.push(url, storage_options=options, dry_run=True)
+    assert there(target) == set() and planned.removed == () and planned.kept == 0
+    seen = []
+    pushed = store.push(url, storage_options=options, progress=lambda *now: seen.append(now))
+    assert pushed == planned and seen[-1] == (pushed.put_nbytes, pushed.put_nbytes)
+    assert pushed.put[0] == "store.json" and pushed.put[-1] == "index.sqlite"
+    assert there(target) == {*pushed.put, ".lmc-pushed.json"}
+    order = [path.partition(".lmc/")[0] for path in pushed.put if ".lmc/" in path]
+    assert order.index("base") < min(order.index("a/tuned"), order.index("folder"))
+    remote = Store(url, storage_options=options)
+    assert [model.stored_nbytes for model in remote.models()] == [model.stored_nbytes for model in store.models()]
+    remote.restore("folder", os.path.join(directory, "back"))
+    assert files_of(os.path.join(directory, "back")) == files_of(root)
+    again = store.push(url, storage_options=options, delete=True)
+    assert (again.put, again.removed, again.kept) == ((), (), len(pushed.put))
+
+    store.drop("base")
+    os.utime(store.path("folder", "config.json"))
+    kept = store.push(url, storage_options=options)
+    assert "folder.lmc/config.json" in kept.put and "base.lmc/model.safetensors.lmc" in there(target) and not kept.removed
+    gone = store.push(url, storage_options=options, delete=True)
+    assert gone.removed == ("base.lmc/model.safetensors.lmc",) and gone.put == ()
+    assert list(remote) == ["a/tuned", "folder"]
+    check_equal(remote.load("a/tuned", framework="np"), tuned(arrays(1), 1))
+
+
+def test_a_push_that_ends_early(target, made, directory):
+    url, options = target
+    with pytest.raises(ZeroDivisionError):
+        made.store.push(url, storage_options=options,
+                        progress=lambda done, total: 1 // 0 if done > total // 3 else None)
+    first = there(target)
+    assert "store.json" in first and "index.sqlite" not in first
+    rest = made.store.push(url, storage_options=options)
+    assert rest.kept > 0 and set(rest.put) | first == there(target)
+    remote = Store(url, storage_options=options)
+    assert list(remote) == list(made.store)
+    check_equal(remote.load("org/sub/merged", framework="np"), made.tensors["org/sub/merged"])
+
+
+def test_where_nothing_is_pushed(target, made, run, directory):
+    url, options = target
+    system, path = fsspec.core.url_to_fs(url, **options)
+    system.pipe(path + "/notes.txt", b"something else")
+    with pytest.raises(lmcodec.ArgumentError, match="neither empty nor a store"):
+        made.store.push(url, storage_options=options)
+    system.pipe(path + "/run.json", b"{}")
+    system.pipe(path + "/.lmc-pushed.json", b"{}")
+    with pytest.raises(lmcodec.ArgumentError, match="is a run"):
+        made.store.push(url, storage_options=options)
+    system.pipe(path + "/.lmc-pushed.json", b"[1]")
+    with pytest.raises(lmcodec.DataError, match="lmc-pushed.json"):
+        made.store.push(url, storage_options=options)
+    with RangeServer() as server, pytest.raises(lmcodec.ArgumentError, match="HTTP"):
+        made.store.push(server.url)
+    with pytest.raises(lmcodec.ArgumentError, match="no URL"):
+        made.store.push(directory)
+    with pytest.raises(lmcodec.ArgumentError, match="this machine"):
+        Store(url, storage_options=options).push(url)
+    with pytest.raises(FileNotFoundError):
+        Store(os.path.join(directory, "none")).push(url)
+    system.rm(path, recursive=True)
+    as_store = Store(run[0]._path.decode())
+    pushed = as_store.push(url, storage_options=options, delete=True)
+    assert pushed.put[-1] == "run.json" and list(Store(url, storage_options=options)) == ["10", "11", "200"]
+
+
 # ---- hostile servers ----
 
 def index_with(directory, *statements):
