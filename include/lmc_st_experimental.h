@@ -53,11 +53,11 @@ LMC_API int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_b
  * LMC_ERR_ARG (`file` needs no base, or has it already; `base` serves another file). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag);
 
-/* Finds and opens base file `number`, unless an earlier call has done so. Use *base as any open file, but do not close
- * it: it belongs to `file` and is valid until `file` is closed. A call with *base gives the next file of the chain. Sets
- * *base NULL and returns LMC_OK if the file has no such base file.
- * Errors: LMC_ERR_BASE (also: the chain leads back to one of its files), LMC_ERR_LIMIT (LMC_ST_CHAIN_MAX,
- * LMC_ST_CHAIN_HEADER_NBYTES_MAX, LMC_ST_BASE_FILES_MAX), LMC_ERR_NOMEM, LMC_ERR_IO. */
+/* Finds and opens base file `number`, unless an earlier call has done so. Use *base as any open file, but do not
+ * close it: it belongs to `file` and is valid until `file` is closed. A call with *base gives the next file of the
+ * chain. Sets *base NULL and returns LMC_OK if the file has no such base file. Errors: LMC_ERR_BASE (also: the chain
+ * leads back to one of its files), LMC_ERR_LIMIT (LMC_ST_CHAIN_MAX, LMC_ST_CHAIN_HEADER_NBYTES_MAX,
+ * LMC_ST_BASE_FILES_MAX), LMC_ERR_NOMEM, LMC_ERR_IO. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, uint64_t number,
                                                   const lmc_st_file **base, lmc_st_diag *diag);
 

@@ -199,13 +199,12 @@ typedef struct lmc_store_plan_result {
         changed_nbytes; /* of these models, before compression: each is read, and written, up to six times */
 } lmc_store_plan_result;
 
-/* Looks at the whole store, and finds which models should need no other and what each other one should be based on, so
- * that all take the least space. model_done gets every model in the order of the store as LMC_STORE_PLANNED, with the
- * base that it should have and the bytes that it is predicted to take. With options->apply, what changes is then stored
- * again, if that takes less in all: this is found out before anything is replaced. A call that ends early leaves a sound
- * store; the same call goes on where it ended. result: may be NULL.
- * Errors: LMC_ERR_ARG (a run, depth out of its range, a base that is not in the store), as lmc_store_open() and
- * lmc_store_drop(). */
+/* Looks at the whole store, and finds which models should need no other and what each other one should be based on,
+ * so that all take the least space. model_done gets every model in the order of the store as LMC_STORE_PLANNED, with
+ * the base that it should have and the bytes that it is predicted to take. With options->apply, what changes is then
+ * stored again, if that takes less in all: this is found out before anything is replaced. A call that ends early leaves
+ * a sound store; the same call goes on where it ended. result: may be NULL. Errors: LMC_ERR_ARG (a run, depth out of
+ * its range, a base that is not in the store), as lmc_store_open() and lmc_store_drop(). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_plan(const char *store_dir, const lmc_store_plan_options *options,
                                                 lmc_store_plan_result *result, lmc_st_diag *diag);
 

@@ -136,34 +136,28 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_
     return LMC_OK;
 }
 
-/* Short content is stored as it is, unless it is equal to its base, and a delta takes less. */
+/* Short content of so many bytes that is equal to its base takes less as a delta. */
 #define SHORT_SAME_NBYTES_MIN 40
-
-static lmc_status is_short(const lmc_content *content, int *answer)
-{
-    uint8_t own[LMC_FMT_SHORT_CONTENT_MAX];
-    uint8_t base[LMC_FMT_SHORT_CONTENT_MAX];
-    *answer = content->nbytes <= LMC_FMT_SHORT_CONTENT_MAX;
-    if (!*answer || content->nbytes < SHORT_SAME_NBYTES_MIN || !content->read_base ||
-        content->base_form != LMC_BASE_PLAIN)
-        return LMC_OK;
-    LMC_TRY(content->read(content->user, 0, own, (size_t)content->nbytes));
-    LMC_TRY(content->read_base(content->user, 0, base, (size_t)content->nbytes));
-    *answer = memcmp(own, base, (size_t)content->nbytes) != 0;
-    return LMC_OK;
-}
 
 /* Decides everything of a plan but the head. */
 static lmc_status fill_plan(lmc_ctx *ctx, const lmc_params *params, const lmc_content *content,
                             lmc_plan *plan)
 {
     lmc_params_start_info(params, content->nbytes, LMC_FRAME_CODED, &plan->info);
-    int is_short_content = 0;
+    int is_short = content->nbytes <= LMC_FMT_SHORT_CONTENT_MAX;
     plan->blocks_nbits = 0;
-    const lmc_status read = is_short(content, &is_short_content);
-    if (read != LMC_OK)
-        return lmc_fail(&ctx->diag, read, 0, "the content could not be read");
-    if (is_short_content) {
+    if (is_short && content->nbytes >= SHORT_SAME_NBYTES_MIN && content->read_base &&
+        content->base_form == LMC_BASE_PLAIN) {
+        uint8_t own[LMC_FMT_SHORT_CONTENT_MAX];
+        uint8_t base[LMC_FMT_SHORT_CONTENT_MAX];
+        lmc_status read = content->read(content->user, 0, own, (size_t)content->nbytes);
+        if (read == LMC_OK)
+            read = content->read_base(content->user, 0, base, (size_t)content->nbytes);
+        if (read != LMC_OK)
+            return lmc_fail(&ctx->diag, read, 0, "the content could not be read");
+        is_short = memcmp(own, base, (size_t)content->nbytes) != 0;
+    }
+    if (is_short) {
         plan->info.mode = LMC_FRAME_SHORT;
         lmc_info_complete(&plan->info, 0);
         return LMC_OK;

@@ -64,8 +64,8 @@ const char *st_base_entry_name(const st_base_entry *entry);
  * '/' and NUL, neither "." nor "..". So it never leads out of the directory it is looked for in. */
 int st_base_name_is_valid(const char *name, size_t nbytes);
 
-/* 1 if the bytes may be recorded as the path of a base: at most LMC_ST_BASE_PATH_NBYTES_MAX, such names with '/' between
- * them. */
+/* 1 if the bytes may be recorded as the path of a base: at most LMC_ST_BASE_PATH_NBYTES_MAX, such names with '/'
+ * between them. */
 int st_base_path_is_valid(const char *path, size_t nbytes);
 
 #endif

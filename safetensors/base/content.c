@@ -185,7 +185,8 @@ static span span_in(const st_step *step, span wanted)
                   end < step->nbytes ? end : step->nbytes};
 }
 
-/* Reads `part` of the step to the start of a buffer that has `wanted_nbytes` bytes at least: what it lacks are zeros. */
+/* Reads `part` of the step to the start of a buffer that has `wanted_nbytes` bytes at least: what it lacks are
+ * zeros. */
 static lmc_status read_padded(const st_step *step, const st_content_room *room, st_buffer *buffer, span part,
                               size_t wanted_nbytes, const unsigned char **bytes, lmc_st_diag *diag)
 {

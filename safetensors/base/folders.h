@@ -24,8 +24,8 @@ int st_step_is_name(const char *name, size_t nbytes, uint64_t *step);
  * released. Returns 0 if memory ran out. */
 int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, char **place);
 
-/* *root: the nearest folder above the file `path` that is a store (ST_STORE_MARK), without links; NULL if there is none.
- * To be released. Returns 0 if memory ran out. */
+/* *root: the nearest folder above the file `path` that is a store (ST_STORE_MARK), without links; NULL if there is
+ * none. To be released. Returns 0 if memory ran out. */
 int st_find_store(const lmc_allocator *memory, const char *path, char **root);
 
 /* Folders in which the base of an archive may be, since they belong to the one that it is in: the earlier steps of its

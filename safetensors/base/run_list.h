@@ -21,8 +21,8 @@ typedef struct st_run_list {
     size_t count, capacity;
 } st_run_list;
 
-/* Reads run.json of the directory `run`. The chains of the steps are not set. Errors: ARG with os_errno ENOENT (there is
- * none), IO, NOMEM, CORRUPT, UNSUPPORTED, LIMIT. Free with st_run_list_free() in every case. */
+/* Reads run.json of the directory `run`. The chains of the steps are not set. Errors: ARG with os_errno ENOENT
+ * (there is none), IO, NOMEM, CORRUPT, UNSUPPORTED, LIMIT. Free with st_run_list_free() in every case. */
 lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, const char *run,
                             lmc_st_diag *diag);
 void st_run_list_free(st_run_list *list);

@@ -90,8 +90,8 @@ static int has_other_length(const st_conversion *conversion, const st_match *mat
                nbytes * (match->form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
 }
 
-/* Describes a base file by the links that lead to it, which get the number that it has in the list. hashes: room for one
- * of each link. */
+/* Describes a base file by the links that lead to it, which get the number that it has in the list. hashes: room for
+ * one of each link. */
 static lmc_status add_base_file(const st_conversion *conversion, st_bases *bases, size_t file,
                                 unsigned char *hashes, lmc_st_diag *diag)
 {
@@ -137,8 +137,9 @@ static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases
     }
     for (size_t i = 0; i < conversion->bases.count && status == LMC_OK; i++)
         status = add_base_file(conversion, bases, i, hashes, diag);
-    bases->is_several = bases->has_lengths || bases->file_count > 1 ||
-                        (bases->file_count == 1 && strchr(bases->files[0].path, '/') != NULL);
+    if (status == LMC_OK)
+        bases->is_several = bases->has_lengths || bases->file_count > 1 ||
+                            (bases->file_count == 1 && strchr(bases->files[0].path, '/') != NULL);
     st_release(memory, hashes);
     return status;
 }

@@ -232,10 +232,9 @@ static lmc_status decode_blocks(st_worker *worker, const restore_item *item, st_
 {
     blocks->entries = !item->entries ? NULL : &item->entries[blocks->first];
     const lmc_status status = st_frame_decode(&item->frame, worker->ctx, blocks, &worker->diag);
-    return status == LMC_ERR_BASE
-               ? st_file_fail_base(item->frame.file, item->base.steps[0].number,
-                                   item->base.steps[0].frame.file, &worker->diag)
-               : status;
+    return status == LMC_ERR_BASE ? st_file_fail_base(item->frame.file, item->base.steps[0].number,
+                                                      item->base.steps[0].frame.file, &worker->diag)
+                                  : status;
 }
 
 /* Looks for the damaged blocks of a blocks, one block at a time. */

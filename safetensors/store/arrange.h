@@ -29,11 +29,12 @@ typedef struct st_arrangement {
     uint64_t depth; /* at least 1 */
 } st_arrangement;
 
-/* What all models take, given the base of each; ST_ARRANGE_NONE: it has none. A base that has no cost counts as none. */
+/* What all models take, given the base of each; ST_ARRANGE_NONE: it has none. A base that has no cost counts as
+ * none. */
 double st_arrangement_nbytes(const st_arrangement *arrangement, const size_t *base);
 
-/* base: of each model now, and as it should be afterwards. Never takes more than now, if that keeps to the depth. Error:
- * NOMEM. */
+/* base: of each model now, and as it should be afterwards. Never takes more than now, if that keeps to the depth.
+ * Error: NOMEM. */
 lmc_status st_arrange(const st_arrangement *arrangement, size_t *base);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * catalog.h - the archives of a store and their sketches: the index (store/index.h) is brought up to date by the folders
- * of models. What is damaged in the index, or not writable, is made again, in memory if need be.
+ * catalog.h - the archives of a store and their sketches: the index (store/index.h) is brought up to date by the
+ * folders of models. What is damaged in the index, or not writable, is made again, in memory if need be.
  */
 #ifndef LMC_SAFETENSORS_STORE_CATALOG_H
 #define LMC_SAFETENSORS_STORE_CATALOG_H

@@ -1,16 +1,17 @@
 /*
- * choose.c - store/choose.h: relatives of each tensor are found in the index, the models that save most are selected, and
- * the conversion gets their files.
+ * choose.c - store/choose.h: relatives of each tensor are found in the index, the models that save most are selected,
+ * and the conversion gets their files.
  */
 #include "safetensors/store/choose.h"
 
 #include "safetensors/base/content.h"
 #include "safetensors/convert/match.h"
-#include "safetensors/store/relatives.h"
+#include "safetensors/store/refine.h"
 
 #include <string.h>
 
-/* Models that a base may need one below the other: an archive cannot begin a chain of more than LMC_ST_CHAIN_MAX files. */
+/* Models that a base may need one below the other: an archive cannot begin a chain of more than LMC_ST_CHAIN_MAX
+ * files. */
 #define REACH_MAX (LMC_ST_CHAIN_MAX - 2)
 
 /* Content that is compared at once. */
@@ -86,8 +87,8 @@ static lmc_status compare_content(const choice *choice, const st_relative *relat
     return status;
 }
 
-/* Whether a relative in a model that is too deep to be a base is worth a comparison: no other one of the tensor seems to
- * be equal. */
+/* Whether a relative in a model that is too deep to be a base is worth a comparison: no other one of the tensor
+ * seems to be equal. */
 static int is_needed_for_equal(const choice *choice, const st_relative *relative,
                                const unsigned char *has_equal)
 {
@@ -194,6 +195,8 @@ static lmc_status choose(choice *choice, st_base_set *bases, st_matches *matches
                                     .model_count = chooser->store->models.count,
                                     .is_allowed = chooser->is_reachable,
                                     .rank = chooser->rank};
+    if (status == LMC_OK)
+        status = st_relatives_refine(&choice->relatives, &selection, choice->source, ctx);
     if (status == LMC_OK && st_selection_choose(&selection, chosen) != LMC_OK)
         status = st_fail_nomem(choice->diag);
     if (status == LMC_OK)

@@ -62,8 +62,8 @@ int st_models_put(st_models *models, st_model *model);
 /* Removes a model if it is there. */
 void st_models_remove(st_models *models, const char *name);
 
-/* Sets depth and reach of all models by their bases. That of a model whose base is not there is unknown, and so is that of
- * one that needs itself. */
+/* Sets depth and reach of all models by their bases. That of a model whose base is not there is unknown, and so is
+ * that of one that needs itself. */
 void st_models_set_depths(st_models *models);
 
 /* needs[i] = 1 for each model that needs model `index` directly or not, and for itself. needs: one byte a model. */

@@ -25,8 +25,8 @@ lmc_status st_store_compare_model(const st_store_session *store, const st_model 
 lmc_status st_store_clear(const st_store_session *store, const char *name);
 
 /* What is staged becomes the model and replaces a folder that has its name; then the list has it. A crash leaves the
- * old folder or the new one, and no entry that is wrong. model: moved into the list. Errors: IO, NOMEM, CANCELLED; BASE:
- * the new archives are based on a model that needs this one. Nothing is replaced then. */
+ * old folder or the new one, and no entry that is wrong. model: moved into the list. Errors: IO, NOMEM, CANCELLED;
+ * BASE: the new archives are based on a model that needs this one. Nothing is replaced then. */
 lmc_status st_store_put(st_store_session *store, st_model *model);
 
 /* The folders of the models, which are in the order of the list, lose their names, the last one first; then they are

@@ -6,7 +6,7 @@
 #define LMC_SAFETENSORS_STORE_RELATIVES_H
 
 #include "safetensors/store/catalog.h"
-#include "safetensors/store/select.h"
+#include "safetensors/store/selection.h"
 
 /* The search for the relatives of a file's tensors. The first five are the caller's. */
 typedef struct st_relatives {
@@ -26,9 +26,9 @@ typedef struct st_relatives {
     size_t file_count;
 } st_relatives;
 
-/* Finds the relatives of those of `count` tensors that are wanted (NULL: all). What takes no less than alone is none. An
- * index that turns out to be damaged is made anew. Free with st_relatives_free() in every case. Errors: IO, NOMEM,
- * CANCELLED. */
+/* Finds the relatives of those of `count` tensors that are wanted (NULL: all). What takes no less than alone is
+ * none. An index that turns out to be damaged is made anew. Free with st_relatives_free() in every case. Errors: IO,
+ * NOMEM, CANCELLED. */
 lmc_status st_relatives_find(st_relatives *relatives, size_t count, const unsigned char *is_wanted);
 void st_relatives_free(st_relatives *relatives);
 

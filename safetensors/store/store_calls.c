@@ -4,8 +4,8 @@
 #include "common/path.h"
 #include "safetensors/store/catalog.h"
 #include "safetensors/store/names.h"
-#include "safetensors/store/plan.h"
 #include "safetensors/store/request.h"
+#include "safetensors/store/store_plan.h"
 
 #include <string.h>
 

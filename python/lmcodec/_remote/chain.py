@@ -209,22 +209,26 @@ class ChainFile:
         if self._search.base is not None:
             yield self._search.locate(self._search.base), True
         beside = self._place.parent()
+        in_store = ((folder, path) for folder in self._store_root(beside))
+        is_in_store = "/" in path or self.handle.base_count() > 1
         places: list[Iterable[tuple[Where, str]]] = [
             ((self._search.locate(folder), name) for folder in self._search.base_dirs),
-            ((folder, path) for folder in self._store_root(beside, path)),
-            [(beside, name)], ((folder, name) for folder in self._folders_in_run(beside))]
+            in_store if is_in_store else (), [(beside, name)],
+            ((folder, name) for folder in self._folders_in_run(beside)), () if is_in_store else in_store]
         for folder, inner in itertools.chain.from_iterable(places):
             for wanted in (inner, inner + ".lmc"):
                 place = os.path.join(folder, wanted) if isinstance(folder, str) else folder.join(wanted)
                 if place != self._place:  # which may have the name, size and header of its base in another step
                     yield place, False
 
-    def _store_root(self, folder: Location, path: str) -> Iterator[Location]:
-        """The nearest folder with the mark of a store, if the path leads below folders."""
-        for _ in range(_STORE_LEVELS_MAX if "/" in path else 0):
+    def _store_root(self, folder: Location) -> Iterator[Location]:
+        """The nearest folder with the mark of a store."""
+        for _ in range(_STORE_LEVELS_MAX):
             try:
                 Source(folder.join(_STORE_MARK), self._search.settings, self._search.requests)
-            except (FileNotFoundError, PermissionError):
+            except NoAnswer:
+                raise
+            except (OSError, LMCError):
                 above = folder.parent()
                 if above.path == folder.path:
                     return

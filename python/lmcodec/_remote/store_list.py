@@ -373,8 +373,9 @@ def _paths_of_index(path: str, shown: str) -> list[str]:
             database.set_progress_handler(lambda: next(steps, None) is None, 10_000)
             for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
                 database.execute("PRAGMA " + pragma)
-            [(kind,)] = database.execute("SELECT type FROM sqlite_master WHERE name = 'file'")
-            if kind != "table":
+            [(kind, first_page)] = database.execute("SELECT type, rootpage FROM sqlite_master WHERE name = 'file'")
+            hidden = [column[6] for column in database.execute("PRAGMA table_xinfo(file)") if column[1] == "path"]
+            if kind != "table" or not first_page or hidden != [0]:  # views and generated columns compute what they like
                 raise DataError("%s: is not the index of a store" % shown)
             rows: Iterator[tuple[Any]] = database.execute("SELECT path FROM file")
             return [name for name, in rows if isinstance(name, str)]

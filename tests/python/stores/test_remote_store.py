@@ -336,7 +336,8 @@ def test_push(target, directory):
     store.drop("base")
     os.utime(store.path("folder", "config.json"))
     kept = store.push(url, storage_options=options)
-    assert "folder.lmc/config.json" in kept.put and "base.lmc/model.safetensors.lmc" in there(target) and not kept.removed
+    assert "folder.lmc/config.json" in kept.put and not kept.removed
+    assert "base.lmc/model.safetensors.lmc" in there(target)
     gone = store.push(url, storage_options=options, delete=True)
     assert gone.removed == ("base.lmc/model.safetensors.lmc",) and gone.put == ()
     assert list(remote) == ["a/tuned", "folder"]
@@ -404,8 +405,10 @@ ENDLESS = "WITH RECURSIVE n(path) AS (SELECT 'a.lmc/b.lmc' UNION ALL SELECT path
     ["CREATE VIEW file AS " + ENDLESS],
     ["CREATE TABLE files(path)"],
     ["CREATE TABLE file(name)"],
+    ["CREATE TABLE file(id, path AS (printf('%99999999d.lmc/x', id)))", "INSERT INTO file VALUES (1)"],
+    ["CREATE VIRTUAL TABLE file USING fts5(path)"],
     None,
-], ids=["view", "no table", "no column", "no database"])
+], ids=["view", "no table", "no column", "generated", "virtual", "no database"])
 def test_a_wrong_index(directory, statements, made):
     index = b"SQLite format 3\0" + bytes(5000) if statements is None else index_with(directory, *statements)
     with RangeServer({"s/store.json": made.files["store.json"], "s/index.sqlite": index}) as server:

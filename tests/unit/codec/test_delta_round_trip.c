@@ -120,8 +120,21 @@ LMC_TEST(test_lengths)
                 frame_params(dtypes[d], (lmc_level)(nbytes % 3), nbytes % 2 ? 0 : 10 + (unsigned)nbytes % 11);
             lmc_frame_mode mode;
             change_and_check(&params, nbytes, DATA_WEIGHTS, 0.2, 2, &mode);
-            CU_ASSERT(nbytes > 255 || mode == LMC_FRAME_SHORT);
+            /* few bytes are stored as they are, unless all are those of the base */
+            CU_ASSERT(nbytes > 255 || mode == LMC_FRAME_SHORT || memcmp(bed.content, bed.base, nbytes) == 0);
         }
+    }
+}
+
+/* Few bytes that are those of the base: a delta where it is smaller than they are. */
+LMC_TEST(test_short_and_equal)
+{
+    for (size_t nbytes = 1; nbytes <= 256; nbytes++) {
+        const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 0);
+        lmc_frame_mode mode;
+        const size_t frame_nbytes = change_and_check(&params, nbytes, DATA_WEIGHTS, 0, 1, &mode);
+        CU_ASSERT_EQUAL(mode == LMC_FRAME_DELTA, nbytes >= 40);
+        CU_ASSERT(frame_nbytes <= 40 + 28);
     }
 }
 

@@ -277,6 +277,34 @@ LMC_TEST(test_plans_without_a_cut)
     }
 }
 
+/* ---- the estimate ---- */
+
+/* What a plan expects is about what the frame takes, with a base and without. */
+LMC_TEST(test_estimate)
+{
+    static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F8_E4M3, LMC_DTYPE_U8};
+    enum { NBYTES = 40000 };
+    for (size_t i = 0; i < 2 * sizeof dtypes / sizeof dtypes[0]; i++) {
+        const lmc_dtype dtype = dtypes[i / 2];
+        const int has_base = i % 2 == 1;
+        const lmc_params params = frame_params(dtype, LMC_LEVEL_DEFAULT, 0);
+        static uint8_t frame[4 * NBYTES];
+        size_t nbytes = 0;
+        lmc_plan *plan = NULL;
+        data_fill(content, NBYTES, dtype, dtype == LMC_DTYPE_U8 ? DATA_RANDOM : DATA_WEIGHTS);
+        CU_ASSERT_EQUAL_FATAL(lmc_plan_create_delta(ctx, &params, NBYTES, read_content,
+                                                    has_base ? read_content : NULL, content, &plan),
+                              LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_encode_delta(ctx, &params, content, NBYTES, has_base ? content : NULL,
+                                               has_base ? NBYTES : 0, frame, sizeof frame, &nbytes),
+                              LMC_OK);
+        const double share = (double)lmc_plan_estimate(plan) / (double)nbytes;
+        CU_ASSERT(has_base ? lmc_plan_estimate(plan) < 1000 /* all is equal */
+                           : share > 0.97 && share < 1.03);
+        lmc_plan_free(plan);
+    }
+}
+
 /* ---- arguments ---- */
 
 LMC_TEST(test_encode_arguments)

@@ -1,11 +1,11 @@
 /*
- * test_store_arrange.c - the choice of bases from predicted sizes: for the tensors of a file (store/select.h), and for
+ * test_store_arrange.c - the choice of bases from predicted sizes: for the tensors of a file, and for
  * all models of a store (store/arrange.h), which is compared with the best arrangement of small stores.
  */
 #include "lmc_test_st.h"
 
 #include "safetensors/store/arrange.h"
-#include "safetensors/store/select.h"
+#include "safetensors/store/selection.h"
 
 /* ---- the tensors of a file ---- */
 

@@ -1,9 +1,9 @@
 /*
- * select.h - which models the tensors of a file should be based on, given how many bytes each would take on which:
+ * selection.h - which models the tensors of a file should be based on, given how many bytes each would take on which:
  * models that save most are taken, one after another. Numbers in memory only.
  */
-#ifndef LMC_SAFETENSORS_STORE_SELECT_H
-#define LMC_SAFETENSORS_STORE_SELECT_H
+#ifndef LMC_SAFETENSORS_STORE_SELECTION_H
+#define LMC_SAFETENSORS_STORE_SELECTION_H
 
 #include "safetensors/common/memory.h"
 #include "safetensors/common/st_common.h"
@@ -34,8 +34,8 @@ typedef struct st_selection {
 /* What the file takes on one model alone, for each model; of one that is not allowed, what it takes alone. */
 void st_selection_totals(const st_selection *selection, double *total_nbytes);
 
-/* chosen[i]: the relative of tensor i; SIZE_MAX: none. Models that save little beside others are left out. Error: NOMEM.
- */
+/* chosen[i]: the relative of tensor i; SIZE_MAX: none. Models that save little beside others are left out. Error:
+ * NOMEM. */
 lmc_status st_selection_choose(const st_selection *selection, size_t *chosen);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * plan.h - which models of a store should be based on which others: predicted from sketches for all pairs that are near
- * (store/relatives.h), arranged (store/arrange.h), and applied.
+ * store_plan.h - which models of a store should be based on which others: predicted from sketches for all pairs that
+ * are near (store/relatives.h), arranged (store/arrange.h), and applied.
  */
-#ifndef LMC_SAFETENSORS_STORE_PLAN_H
-#define LMC_SAFETENSORS_STORE_PLAN_H
+#ifndef LMC_SAFETENSORS_STORE_STORE_PLAN_H
+#define LMC_SAFETENSORS_STORE_STORE_PLAN_H
 
 #include "safetensors/store/request.h"
 

@@ -1,7 +1,7 @@
 /*
- * plan.c - store/plan.h.
+ * store_plan.c - store/store_plan.h.
  */
-#include "safetensors/store/plan.h"
+#include "safetensors/store/store_plan.h"
 
 #include "safetensors/store/arrange.h"
 #include "safetensors/store/drop.h"

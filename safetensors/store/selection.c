@@ -1,7 +1,7 @@
 /*
- * select.c - store/select.h: a greedy choice.
+ * selection.c - store/selection.h: a greedy choice.
  */
-#include "safetensors/store/select.h"
+#include "safetensors/store/selection.h"
 
 #include <string.h>
 
