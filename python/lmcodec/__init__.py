@@ -4,6 +4,7 @@
     lmcodec.torch.load_file("model.safetensors.lmc")           # import lmcodec.torch
     lmcodec.decode(lmcodec.encode(array))                      # frames in memory
     lmcodec.Run("run").add("checkpoint-3010")                  # the snapshots of a training
+    lmcodec.Store("store").add("Qwen2.5-7B-Instruct")          # models, and what they are based on
 
 This module needs no other package. lmcodec.numpy, lmcodec.torch and lmcodec.flax replace the modules of safetensors.
 """
@@ -16,7 +17,7 @@ TYPE_CHECKING = False  # that of typing, whose import takes longer than that of 
 if TYPE_CHECKING:
     from ._codec import FrameInfo, decode, encode, info
     from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, ClosedError, DataError, DeviceError,
-                          DTypeError, LimitError, LMCError, SafetensorError, SliceError, StepNotFound,
+                          DTypeError, LimitError, LMCError, ModelNotFound, SafetensorError, SliceError, StepNotFound,
                           TensorNotFound, UnsupportedError)
     from ._files.convert import Result, compare, convert, open_original, restore, verify
     from ._files.file import File, TensorCoding, TensorInfo
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ._files.slices import Slice
     from ._files.writer import deserialize, serialize, serialize_file
     from ._runs.run import Run, RunInfo, Step
+    from ._runs.store import Pushed, Store, StoredModel, StorePlan
 
     __version__: str
     PLUGIN_PATH: str
@@ -31,24 +33,25 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "DeviceError",
-    "File", "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "Run", "RunInfo", "SafetensorError",
-    "Slice", "SliceError", "Step", "StepNotFound", "TensorCoding", "TensorInfo", "TensorNotFound", "UnsupportedError",
-    "compare", "convert", "decode", "deserialize", "encode", "info", "kernels", "open_original", "restore",
-    "safe_open", "serialize", "serialize_file", "verify",
+    "File", "FrameInfo", "LMCError", "LimitError", "ModelNotFound", "PLUGIN_PATH", "Pushed", "Result", "Run",
+    "RunInfo", "SafetensorError", "Slice", "SliceError", "Step", "StepNotFound", "Store", "StoredModel", "StorePlan",
+    "TensorCoding", "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "deserialize",
+    "encode", "info", "kernels", "open_original", "restore", "safe_open", "serialize", "serialize_file", "verify",
 ]
 
 # Where names come from. Each module is imported, and the library loaded, when a name of it is used.
 _NAMES = {
     "_codec": ("FrameInfo", "decode", "encode", "info"),
     "_errors": ("ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DataError", "DeviceError",
-                "DTypeError", "LimitError", "LMCError", "SafetensorError", "SliceError", "StepNotFound",
-                "TensorNotFound", "UnsupportedError"),
+                "DTypeError", "LimitError", "LMCError", "ModelNotFound", "SafetensorError", "SliceError",
+                "StepNotFound", "TensorNotFound", "UnsupportedError"),
     "_files.convert": ("Result", "compare", "convert", "open_original", "restore", "verify"),
     "_files.file": ("File", "TensorCoding", "TensorInfo"),
     "_files.safe_open": ("safe_open",),
     "_files.slices": ("Slice",),
     "_files.writer": ("deserialize", "serialize", "serialize_file"),
     "_runs.run": ("Run", "RunInfo", "Step"),
+    "_runs.store": ("Pushed", "Store", "StoredModel", "StorePlan"),
 }
 
 

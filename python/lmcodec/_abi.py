@@ -1,4 +1,5 @@
-"""The structs and calls of lmc.h, lmc_experimental.h, lmc_st.h and lmc_run.h, as ctypes. Every call releases the GIL.
+"""The structs and calls of lmc.h, lmc_experimental.h, lmc_st.h, lmc_run.h and lmc_store.h, as ctypes. Every call
+releases the GIL.
 
 A struct that may grow has its size in its first member. A test compares the sizes and places of all members with the
 headers. What a member means stands there.
@@ -21,6 +22,8 @@ CONTAINER_SAFETENSORS = 0
 MODE_STORED = 0
 RUN_STEP_MAX = 2**63
 RUN_UNKNOWN = 2**64 - 1
+STORE_DEPTH_MAX = 62
+STORE_UNKNOWN = 2**64 - 1
 INFO_NBYTES = 32
 FORM_NBYTES = 1068
 THREAD_COUNT_MAX = 256
@@ -259,6 +262,56 @@ class RunVerifyOptions(Sized):
     _fields_ = [*_START, ("step_done", STEP_DONE), ("damage", FAULT), ("file_done", FILE_DONE)]
 
 
+class StoreModel(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("is_directory", c_int),
+        ("bases", POINTER(c_char_p)),
+        ("base_count", c_size_t),
+        ("has_unknown_base", c_int),
+        ("depth", c_uint64),
+        ("file_count", c_uint64),
+        ("original_nbytes", c_uint64),
+        ("stored_nbytes", c_uint64),
+        ("time_s", c_int64),
+    ]
+
+
+MODEL_DONE = ctypes.CFUNCTYPE(None, c_void_p, c_int, POINTER(StoreModel))
+
+
+class StoreAddOptions(Sized):
+    _fields_ = [*_START, ("name", c_char_p), ("depth", c_uint), ("level", c_int), *_FORCE, *_EXCLUDES,
+                ("model_done", MODEL_DONE), ("file_done", FILE_DONE), ("warning", FAULT)]
+
+
+class StoreDropOptions(Sized):
+    _fields_ = [*_START, ("no_fsync", c_int), ("model_done", MODEL_DONE)]
+
+
+class StorePlanOptions(Sized):
+    _fields_ = [*_START, ("apply", c_int), ("depth", c_uint), ("no_fsync", c_int), ("model_done", MODEL_DONE)]
+
+
+class StorePlanResult(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("stored_nbytes", c_uint64),
+        ("planned_nbytes", c_uint64),
+        ("changed_count", c_uint64),
+        ("changed_nbytes", c_uint64),
+    ]
+
+
+class StoreRestoreOptions(Sized):
+    _fields_ = [*_START, *_FORCE, ("file_done", FILE_DONE)]
+
+
+class StoreVerifyOptions(Sized):
+    _fields_ = [*_START, ("model_done", MODEL_DONE), ("damage", FAULT), ("file_done", FILE_DONE)]
+
+
 # C name of each struct, for the test that compares them.
 STRUCTS = {
     "lmc_diag": Diag,
@@ -284,6 +337,13 @@ STRUCTS = {
     "lmc_run_drop_options": RunDropOptions,
     "lmc_run_restore_options": RunRestoreOptions,
     "lmc_run_verify_options": RunVerifyOptions,
+    "lmc_store_model": StoreModel,
+    "lmc_store_add_options": StoreAddOptions,
+    "lmc_store_drop_options": StoreDropOptions,
+    "lmc_store_plan_options": StorePlanOptions,
+    "lmc_store_plan_result": StorePlanResult,
+    "lmc_store_restore_options": StoreRestoreOptions,
+    "lmc_store_verify_options": StoreVerifyOptions,
 }
 
 library = _library.load()
@@ -378,8 +438,23 @@ run_restore = _call("lmc_run_restore", c_int, c_char_p, c_uint64, c_char_p, c_vo
 run_verify = _call("lmc_run_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)
 run_compare = _call("lmc_run_compare", c_int, c_char_p, c_uint64, c_char_p, c_void_p, _DIAG)
 
-RUN_EVENT_COUNT = 5
+store_open = _call("lmc_store_open", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
+store_close = _call("lmc_store_close", None, c_void_p)
+store_model_count = _call("lmc_store_model_count", c_uint64, c_void_p)
+store_model_info = _call("lmc_store_model_info", c_int, c_void_p, c_uint64, c_void_p)
+store_is_run = _call("lmc_store_is_run", c_int, c_void_p)
+store_name_is_valid = _call("lmc_store_name_is_valid", c_int, c_char_p)
+store_event_name = _call("lmc_store_event_name", c_char_p, c_int)
+store_add = _call("lmc_store_add", c_int, c_char_p, c_char_p, c_void_p, _DIAG)
+store_drop = _call("lmc_store_drop", c_int, c_char_p, c_void_p, c_size_t, c_void_p, _DIAG)
+store_repair = _call("lmc_store_repair", c_int, c_char_p, c_void_p, _DIAG)
+store_plan = _call("lmc_store_plan", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
+store_restore = _call("lmc_store_restore", c_int, c_char_p, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
+store_verify = _call("lmc_store_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)
+
+RUN_EVENT_COUNT, STORE_EVENT_COUNT = 5, 6
 RUN_EVENTS = tuple(run_event_name(number).decode() for number in range(RUN_EVENT_COUNT))
+STORE_EVENTS = tuple(store_event_name(number).decode() for number in range(STORE_EVENT_COUNT))
 DTYPE_COUNT = 22
 DTYPE_NAMES = tuple(dtype_name(number).decode() for number in range(DTYPE_COUNT))
 DTYPES = {name: number for number, name in enumerate(DTYPE_NAMES)}

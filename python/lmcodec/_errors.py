@@ -89,7 +89,11 @@ class TensorNotFound(LMCError, KeyError):
     """The file has no tensor of this name."""
 
 
-class StepNotFound(ArgumentError, KeyError):
+class ModelNotFound(ArgumentError, KeyError):
+    """The store has no such model."""
+
+
+class StepNotFound(ModelNotFound):
     """The run has no such step."""
 
 
@@ -140,6 +144,8 @@ def error_of(status: int, text: str = "", file: str | None = None, tensor: str |
     kind = _CLASSES.get(status, LMCError)
     if status == _ARG and text.startswith("there is no step "):
         kind = StepNotFound
+    if status == _ARG and text.startswith("there is no model "):
+        kind = ModelNotFound
     error = kind(": ".join([*where, text]))
     error.status, error.file, error.tensor, error.offset = meaning, file, tensor, offset
     return error

@@ -2,6 +2,7 @@
 
     lmcodec.safe_open("s3://bucket/model.lmc", "pt")
     lmcodec.remote.open("s3://bucket/model.lmc", "pt", storage_options={"anon": True})
+    lmcodec.remote.Store("s3://bucket/store").load("org/model")
 
 Only the header, the table and the wanted tensors are read, by ranges. docs/remote.md says how many requests that takes.
 """
@@ -13,8 +14,9 @@ from typing import Any, Mapping, Sequence
 from ._files.options import Path
 from ._files.safe_open import safe_open
 from ._remote.remote_file import RemoteFile as File
+from ._remote.remote_store import RemoteStore as Store
 
-__all__ = ["File", "open"]
+__all__ = ["File", "Store", "open"]
 
 
 def open(url: str, framework: str, device: Any = "cpu", *, storage_options: Mapping[str, Any] | None = None,

@@ -22,8 +22,8 @@ def test_structs_of_the_binding_are_those_of_the_headers(directory):
                   % (name, member, name, member, name, member) for member, _ in struct._fields_]
     source, program = os.path.join(directory, "sizes.c"), os.path.join(directory, "sizes")
     with open(source, "w") as file:
-        file.write('#include "lmc_cuda.h"\n#include "lmc_run.h"\n#include "lmc_st_experimental.h"\n#include <stdio.h>\n'
-                   'int main(void) {\n%s\nreturn 0; }\n' % "\n".join(lines))
+        file.write('#include "lmc_cuda.h"\n#include "lmc_run.h"\n#include "lmc_st_experimental.h"\n'
+                   '#include "lmc_store.h"\n#include <stdio.h>\nint main(void) {\n%s\nreturn 0; }\n' % "\n".join(lines))
     subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), "-o", program, source], check=True)
     in_c = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
     here = []
@@ -35,7 +35,8 @@ def test_structs_of_the_binding_are_those_of_the_headers(directory):
 
 
 def test_results_know_their_size():
-    for struct in (_abi.Diag, _abi.Info, _abi.StDiag, _abi.StResult, _abi.RunStep):
+    for struct in (_abi.Diag, _abi.Info, _abi.StDiag, _abi.StResult, _abi.RunStep, _abi.StoreModel,
+                   _abi.StorePlanResult):
         assert struct().struct_size == ctypes.sizeof(struct)
 
 
@@ -43,7 +44,8 @@ def test_settings_get_the_size_that_the_package_knows():
     params = _abi.Params()
     _abi.params_init(ctypes.byref(params), ctypes.sizeof(params))
     assert params.struct_size == ctypes.sizeof(params) and params.row_nbytes == 0
-    for struct in (_abi.StOptions, _abi.StConvertOptions, _abi.StVerifyOptions, _abi.RunAddOptions):
+    for struct in (_abi.StOptions, _abi.StConvertOptions, _abi.StVerifyOptions, _abi.RunAddOptions,
+                   _abi.StoreAddOptions):
         assert struct().struct_size == ctypes.sizeof(struct) and struct().common.thread_count == 0
 
 
@@ -53,6 +55,8 @@ def test_every_level_and_dtype_has_the_number_of_the_library():
     assert _abi.DTYPE_NBITS["F4"] == 4
 
 
-def test_every_event_of_a_run_has_a_name():
-    assert _abi.run_event_name(_abi.RUN_EVENT_COUNT) is None
-    assert _abi.RUN_EVENTS[0] == "added" and _abi.RUN_EVENTS[4] == "verified"
+@pytest.mark.parametrize("kind", ["run", "store"])
+def test_every_event_has_a_name(kind):
+    name_of, events = {"run": (_abi.run_event_name, _abi.RUN_EVENTS),
+                       "store": (_abi.store_event_name, _abi.STORE_EVENTS)}[kind]
+    assert name_of(len(events)) is None and events[0] == "added" and events[4] == "verified"

@@ -16,7 +16,8 @@ import lmcodec
 import lmcodec.dcp
 import lmcodec.remote
 import lmcodec.torch
-from lmcodec import File, Result, Run, RunInfo, Step, TensorCoding, TensorInfo, safe_open
+from lmcodec import (File, Result, Run, RunInfo, Step, Store, StoredModel, StorePlan, TensorCoding, TensorInfo,
+                     safe_open)
 from lmcodec.numpy import load_file, save_file
 
 def progress(done: int, total: int) -> None:
@@ -52,6 +53,14 @@ def main(path: Path) -> int:
     latest: Step | None = run.latest
     with run.checkout(step, progress=True) as plain:
         names.append(plain if latest is None else str(latest.step))
+    store = Store("s3://bucket/store", storage_options={"anon": True}) or lmcodec.remote.Store("s3://a/b", requests=2)
+    model: StoredModel = store.add(path, "a@1", depth=2, model_done=lambda event, model: print(event, model.bases))
+    model = store.add("b", {"w": lmcodec.torch.load_file(path)["w"]}) or store[model]
+    with store.open(model) as opened, store.open("b", framework="pt") as by_name, store.checkout("b") as plain:
+        names += [*opened.tensors, *by_name.keys(), plain, *store, store.get(model, "w")]
+    removed: list[StoredModel] = store.drop("a", model) + store.drop([model]) + store.dependents("b")
+    plan: StorePlan = store.plan(apply=bool(removed))
+    print(plan.ratio, store.restore(model, path), store.verify(["b"]))
     data: bytes = lmcodec.torch.save(lmcodec.torch.load_file(path), {"a": "b"})
     data += lmcodec.serialize({"a": ("U8", (1,), b"a")})
     lmcodec.torch.save(lmcodec.torch.load(data), path, level="fast")

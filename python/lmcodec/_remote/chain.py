@@ -17,7 +17,7 @@ from .stores import Location, hide_secrets
 
 _RUN_LIST_NBYTES_MAX = 4 << 20  # of a run with 30,000 steps
 _STORE_MARK = "store.json"
-_STORE_LEVELS_MAX = 32
+_STORE_LEVELS_MAX = 200  # folders above an archive that may be its store: those of a model's name, and of its files
 _RUN_DEPTH_MAX = 3  # folders below that of a step in which an archive may be
 
 
@@ -160,12 +160,22 @@ class ChainFile:
         if number not in self._bases:
             if number in self._base_failures:
                 raise self._base_failures[number]
+            for twin in self._twins(number):
+                self.base(twin)
             try:
                 self._bases[number] = self._find_base(number)
             except BaseError as failure:
                 self._base_failures[number] = failure
                 raise
         return self._bases[number]
+
+    def _twins(self, number: int) -> list[int]:
+        """Earlier base files with the size and header of this one: the library takes a file for the first of them that
+        is not open."""
+        wanted = self.handle.base_info(number)
+        infos = map(self.handle.base_info, range(number))
+        return [twin for twin, info in enumerate(infos) if info.original_nbytes == wanted.original_nbytes
+                and info.header_hash == wanted.header_hash]
 
     def _find_base(self, number: int) -> ChainFile:
         base = self.handle.base_info(number)
@@ -207,7 +217,9 @@ class ChainFile:
             ((folder, name) for folder in self._folders_in_run(beside)), () if is_in_store else in_store]
         for folder, inner in itertools.chain.from_iterable(places):
             for wanted in (inner, inner + ".lmc"):
-                yield os.path.join(folder, wanted) if isinstance(folder, str) else folder.join(wanted), False
+                place = os.path.join(folder, wanted) if isinstance(folder, str) else folder.join(wanted)
+                if place != self._place:  # which may have the name, size and header of its base in another step
+                    yield place, False
 
     def _store_root(self, folder: Location) -> Iterator[Location]:
         """The nearest folder with the mark of a store."""

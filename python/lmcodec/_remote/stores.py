@@ -116,7 +116,7 @@ class Location(NamedTuple):
     def join(self, name: str) -> Location:
         """A file in the folder."""
         folder = self.path.rstrip("/") + "/" if self.path else ""
-        return self.at(folder + (quote(name) if _is_http(self.path) else name))
+        return self.at(folder + (quote(name) if is_http(self.path) else name))
 
     def at(self, path: str) -> Location:
         """Another place in the store."""
@@ -125,7 +125,8 @@ class Location(NamedTuple):
         return self._replace(path=path, shown=before + path + after if found and is_kept else before + path)
 
 
-def _is_http(path: str) -> bool:
+def is_http(path: str) -> bool:
+    """Whether the path of a location is a URL of HTTP."""
     return path.startswith(("http://", "https://"))
 
 
@@ -142,7 +143,7 @@ def locate(url: str, options: dict[str, Any]) -> Location:
         raise ArgumentError("%s: %s" % (hide_secrets(url), error)) from None
     if "://" + path not in url and "://" + path[1:] in url:  # file systems may put a slash before it
         path = path[1:]
-    path, question, query = path.partition("?") if _is_http(path) else (path, "", "")
+    path, question, query = path.partition("?") if is_http(path) else (path, "", "")
     return Location(system, path, question + query, url)
 
 
@@ -349,6 +350,20 @@ class _SyncStore(_AsyncStore):
 
     async def _cat(self, offset: int, end: int) -> Any:
         return await _in_thread(self._system.cat_file, self._path, start=offset, end=end)
+
+
+async def list_files(location: Location) -> dict[str, int]:
+    """Sizes of all files below a folder, by their paths from there. In fsspec's thread. HTTP servers list nothing."""
+    system = location.system
+    system.invalidate_cache(location.path)
+    if system.async_impl:
+        found = await system._find(location.path, detail=True)
+    else:
+        found = await _in_thread(system.find, location.path, detail=True)
+    start = location.path.strip("/") + "/"
+    inner = {path.lstrip("/"): info for path, info in found.items()}
+    return {path[len(start):]: int(info.get("size") or 0) for path, info in inner.items()
+            if path.startswith(start) and info.get("type") != "directory" and not path.endswith("/")}
 
 
 async def _in_thread(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

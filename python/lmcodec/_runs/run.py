@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import operator
 import os
-import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, SupportsIndex, overload
 
 from .. import _abi
 from .._codec import level_of
-from .._errors import ArgumentError, StepNotFound, TensorNotFound, check, check_status
+from .._errors import ArgumentError, StepNotFound, check, check_status
 from .._files.convert import FileDone, Result, run_with_result
 from .._files.file import File
-from .._files.model_files import weight_files
 from .._files.options import CallOptions, Path, Progress, Sizes, encode_path
-from .._files.progress import call_of, part_of
 from .._files.safe_open import safe_open
-
-_SUFFIX = ".lmc"
-_COPIED_NAME = ".lmc-copied"  # in a converted directory: copies whose names end in .lmc, a line each
+from .kept import EventOptions, Folder, temporary_place, written
 
 
 @dataclass(frozen=True)
@@ -154,16 +148,7 @@ class Run:
         single file, its name. Raises FileNotFoundError: there is no such file.
         """
         folder = self._folder(step)
-        if file is None:
-            return folder
-        path, copied = os.path.join(folder, file), _copied(folder)
-        if os.path.isabs(file) or ".." in file.split(os.sep):  # it leaves the snapshot
-            raise FileNotFoundError(2, "step %d has no such file" % operator.index(step), path)
-        if os.path.isfile(path + _SUFFIX) and file + _SUFFIX not in copied:
-            return path + _SUFFIX
-        if os.path.isfile(path) and (file in copied or not file.endswith(_SUFFIX)):
-            return path
-        raise FileNotFoundError(2, "step %d has no such file" % operator.index(step), path)
+        return folder.path if file is None else folder.find(file)
 
     # ---- changes ----
 
@@ -199,7 +184,7 @@ class Run:
         if key_every is not None and key_every < 1:
             raise ArgumentError("key_every is 1 to 63, not %d" % key_every)
         if isinstance(step, Mapping):
-            with _written(step, os.fsdecode(self._path)) as file:
+            with written(step, os.fsdecode(self._path)) as file:
                 return self.add(file, snapshot, key_every=key_every, level=level, force=force, excludes=excludes,
                                 dry_run=dry_run, fsync=fsync, threads=threads, progress=progress, file_done=file_done,
                                 step_done=step_done)
@@ -273,10 +258,8 @@ class Run:
         that of the system for temporary files. Raises as restore() does.
         """
         found = self[step]
-        where = None if folder is None else os.fsdecode(folder)
-        with tempfile.TemporaryDirectory(prefix="lmcodec-", dir=where) as temporary:
-            name = "checkpoint-%d" % found.step if found.is_directory else _archives(self._folder(step))[0]
-            place = os.path.join(temporary, name)
+        name = "checkpoint-%d" % found.step if found.is_directory else self._folder(step).archives()[0]
+        with temporary_place(name, None if folder is None else os.fsdecode(folder)) as place:
             self.restore(step, place, fsync=False, threads=threads, progress=progress)
             yield place
 
@@ -323,10 +306,7 @@ class Run:
 
         Raises FileNotFoundError (no such file), ArgumentError (several files), and as File and safe_open() do.
         """
-        paths = self._files(step, file)
-        if len(paths) > 1:
-            raise self._several(step)
-        return File(paths[0]) if framework is None else safe_open(paths[0], framework, device, threads=threads)
+        return self._folder(step).open(file, framework, device, threads)
 
     def load(self, step: SupportsIndex, file: str | None = None, framework: str = "pt", *, device: Any = "cpu",
              threads: int | None = None, progress: Progress | None = None) -> dict[str, Any]:
@@ -335,14 +315,7 @@ class Run:
         file: as for open(); the model's weights may be several files with an index. framework: "pt", "np" or another of
         safe_open(). Raises as open() and load_file() do.
         """
-        with ExitStack() as stack:
-            files = [stack.enter_context(safe_open(path, framework, device, threads=threads))
-                     for path in self._files(step, file)]
-            sizes, call = [one.content_nbytes for one in files], call_of(progress)
-            loaded: dict[str, Any] = {}
-            for number, one in enumerate(files):
-                loaded.update(one.get_tensors(progress=part_of(call, sum(sizes[:number]), sum(sizes))))
-            return loaded
+        return self._folder(step).load(file, framework, device, threads, progress)
 
     def get_tensor(self, step: SupportsIndex, name: str, framework: str = "pt", *, device: Any = "cpu",
                    threads: int | None = None) -> Any:
@@ -350,19 +323,7 @@ class Run:
 
         Raises TensorNotFound, ArgumentError (several files have it), and as safe_open.get_tensor() does.
         """
-        folder = self._folder(step)
-        found: list[tuple[str, str]] = []
-        for file in _archives(folder):
-            with File(os.path.join(folder, file) + _SUFFIX) as opened:
-                names = [name, name[len(file) + 1:]] if name.startswith(file + ":") else [name]
-                found += [(file, part) for part in names if part in opened.tensors][:1]
-        if not found:
-            raise TensorNotFound("%s: there is no tensor %r" % (folder, name))
-        if len(found) > 1:
-            raise ArgumentError("%s: several files have a tensor %r: FILE:NAME names one" % (folder, name))
-        [(file, part)] = found
-        with self.open(step, file, framework=framework, device=device, threads=threads) as tensors:
-            return tensors.get_tensor(part)
+        return self._folder(step).get_tensor(name, framework, device, threads)
 
     # ---- inner ----
 
@@ -375,30 +336,13 @@ class Run:
         finally:
             _abi.run_close(run)
 
-    def _folder(self, step: SupportsIndex) -> str:
-        folder = os.path.join(os.fsdecode(self._path), str(_number(step)))
+    def _folder(self, step: SupportsIndex) -> Folder:
+        number = _number(step)
+        folder = os.path.join(os.fsdecode(self._path), str(number))
         if not os.path.isdir(folder):
             with self._opened():  # raises if it is not a run at all
-                raise StepNotFound("%s: there is no step %d" % (os.fsdecode(self._path), _number(step)))
-        return folder
-
-    def _files(self, step: SupportsIndex, file: str | None) -> list[str]:
-        """Paths of a file of a step; without a name, of what open() and load() take by default."""
-        if file is not None:
-            return [self.path(step, file)]
-        folder = self._folder(step)
-        files = _archives(folder)
-        if len(files) == 1:
-            return [os.path.join(folder, files[0]) + _SUFFIX]
-        try:
-            return [path for path, _ in weight_files(folder, "model", None)]
-        except FileNotFoundError:
-            raise self._several(step) from None
-
-    def _several(self, step: SupportsIndex) -> ArgumentError:
-        folder = self._folder(step)
-        names = ", ".join(_archives(folder)) or "it has no archive"
-        return ArgumentError("%s: a file must be named: %s" % (folder, names))
+                raise StepNotFound("%s: there is no step %d" % (os.fsdecode(self._path), number))
+        return Folder(folder, "step %d" % number)
 
     def _remove(self, call: Callable[[Any, Any], int], *, dry_run: bool, fsync: bool, step_done: StepDone | None,
                 **settings: Any) -> list[Step]:
@@ -416,35 +360,12 @@ class Run:
         return removed
 
 
-class _Options(CallOptions):
+class _Options(EventOptions):
     """The options of a call that reports steps."""
 
     def __init__(self, struct: Any, *, step_done: StepDone | None = None, **options: Any) -> None:
         super().__init__(struct, **options)
-        if step_done is not None:
-            call = step_done
-            self.struct.step_done = self.callback(
-                _abi.STEP_DONE, lambda user, event, step: call(_abi.RUN_EVENTS[event], _step_of(step.contents)))
-
-
-@contextmanager
-def _written(tensors: Mapping[str, Any], path: str) -> Iterator[str]:
-    """A safetensors file of these tensors, beside the run as long as `with` lasts. They may share memory."""
-    first = next(iter(tensors.values()), None)
-    name = {"jaxlib": "flax", "jax": "flax"}.get(type(first).__module__.partition(".")[0], "numpy")
-    if hasattr(first, "data_ptr"):
-        name = "torch"
-        from .._arrays.torch_shared import unshared
-
-        tensors = unshared(tensors)
-    elif name == "numpy":
-        tensors = {key: array if array.flags.c_contiguous else array.copy() for key, array in tensors.items()}
-    module = importlib.import_module("lmcodec." + name)
-    parent = os.path.dirname(os.path.abspath(path))
-    with tempfile.TemporaryDirectory(prefix=".lmcodec-", dir=parent) as folder:
-        file = os.path.join(folder, "model.safetensors")
-        module.save_file(dict(tensors), file, {"format": "pt" if name == "torch" else "np"})
-        yield file
+        self.tell("step_done", _abi.STEP_DONE, _step_of, step_done, _abi.RUN_EVENTS)
 
 
 def _number(step: SupportsIndex) -> int:
@@ -470,20 +391,3 @@ def _steps_of(run: ctypes.c_void_p) -> list[Step]:
         check_status(_abi.run_step_info(run, index, ctypes.byref(step)))
         steps.append(_step_of(step))
     return steps
-
-
-def _copied(folder: str) -> set[str]:
-    """Paths of copies whose names end in .lmc, within the folder of a step."""
-    try:
-        with open(os.path.join(folder, _COPIED_NAME), encoding="utf-8", errors="surrogateescape") as file:
-            return set(file.read().split("\n"))
-    except FileNotFoundError:  # of a single file
-        return set()
-
-
-def _archives(folder: str) -> list[str]:
-    """Paths of the snapshot's files that have archives, sorted."""
-    copied = _copied(folder)
-    found = [os.path.relpath(os.path.join(place, name), folder)
-             for place, _, names in os.walk(folder) for name in names]
-    return sorted(path[:-len(_SUFFIX)] for path in found if path.endswith(_SUFFIX) and path not in copied)
