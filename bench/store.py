@@ -1,7 +1,7 @@
 """store.py - families of small models in `lmc-st store`, which finds bases itself, beside other ways to keep them.
 
     python3 bench/store.py BUILD [--work build/store-study] [--families 3] [--small] [--without-store] [--exhaustive]
-                           [--jobs N] [--json FILE]
+                           [--depth N] [--jobs N] [--json FILE]
     python3 bench/store.py BUILD --dedupe [--work build/store-study] [--small] [--json FILE]
 
 BUILD is a build folder. The models are made in --work, unless they are there: bench/store/families.py says what they
@@ -10,8 +10,8 @@ are. All are small (2 to 5 million parameters; --small: 0.2). Ways:
   plain files      copies
   zstd -3          each file
   chunks, LZ4      chunks cut by content, 64 KiB on average; each is stored once (bench/store/chunks.py)
-  XOR zstd, raw    XOR with the tensor of equal name, dtype and shape of the true base; byte planes, zstd -1, pieces of
-                   2 MiB. Other tensors are stored as they are
+  XOR zstd, raw    XOR with the tensor of equal name, dtype and shape of the true base; byte planes, zstd -1,
+                   pieces of 2 MiB. Other tensors are stored as they are
   XOR zstd, LMC    the same; lmc-st convert packs the other tensors
   FM-Delta         sizes only: the entropy of sign and bit length of the differences from the true base, and the bits
                    below; other tensors as in the row before
@@ -21,14 +21,17 @@ are. All are small (2 to 5 million parameters; --small: 0.2). Ways:
   LMC store        lmc-st store add in the order of arrival, which is random
   LMC store, plan  the same after lmc-st store plan --apply
 
-Stored bytes of FM-Delta and of the best base are computed. For every other way each model is restored and compared.
-Seconds are CPU seconds of this process and its commands, which use one core; a base is read from the store. `reads`
-are the files that one restore needs, its bases' files as a whole; the mean of all models. The chunks' hash and the
-XOR are NumPy, so speeds of these ways say little. A wrong base is one with which the store takes 1 % more than with
-the best. --without-store leaves the last two ways out.
+A base counts as the true one if at least half of the tensors have one of equal name, shape and dtype there; BF16
+tensors may be based on F32 ones. The cause of a model's size: it is a duplicate of a base (or its chunks were there), a
+delta, or stands alone. A wrong base is one with which the store takes 1 % more than with the best.
 
---dedupe: one of the 28 tensors of a model is replaced. How many bytes are new to a store of chunks that has the model,
-as a plain file and as an archive? Needs numpy and zstandard.
+Sizes of FM-Delta and of the best base are computed; for every other way each model is restored and compared. Seconds
+are CPU seconds of this process and its commands, which use one core; bases are read from the store. The chunks' hash
+and the XOR are NumPy, so seconds of these ways say little. `reads` are the files that one restore needs, with those of
+its bases as a whole: the mean of all models. --without-store leaves the last two ways out.
+
+--dedupe: one of 28 matrices of a model is replaced. How many bytes are new to a store of chunks that has the model, as
+a plain file and as an archive? Needs numpy and zstandard.
 """
 
 import os
@@ -42,20 +45,21 @@ import time
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 
-from common import check_same, circumstances, command_line, write_report, write_tensors  # noqa: E402
+from common import check_same, circumstances, command_line, size_text, write_report, write_tensors  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bench", "store"))
 import families  # noqa: E402
 from chunks import ChunkStore, Lz4  # noqa: E402
-from ways import Chunks, FmDelta, Lmc, Model, Plain, Store, Xor, Zstd, best_base, changed_share  # noqa: E402
+from ways import Chunks, FmDelta, Lmc, Model, Plain, Store, Xor, Zstd  # noqa: E402
+from ways import best_base, changed_share, may_be_base  # noqa: E402
 
-DUPLICATE_SHARE = 0.02   # a model with a base that takes less is a duplicate
+DUPLICATE_SHARE = 0.001  # a model without a base that takes less was there before
 WRONG_SHARE = 0.01
 CAUSES = ("alone", "delta", "duplicate")
 BEST = "LMC, best base"
 DEDUPE_TENSORS = 28
-REPLACED = 13
+DEDUPE_WIDTHS = (256, 28), (512, 28), (1024, 7)  # of a matrix, and how many models with another one replaced
 
 
 # ---- measuring ----
@@ -84,78 +88,89 @@ def by_lineage(models):
     return list(ordered)
 
 
-def cause_of(stored_nbytes, nbytes, base):
-    if stored_nbytes < DUPLICATE_SHARE * nbytes:
-        return "duplicate"
-    return "delta" if base else "alone"
+class Study:
+    """The models, what is known of pairs of them, and the rows."""
 
+    def __init__(self, tool, work, truth):
+        self.tool, self.work, self.truth, self.rows, self.shares = tool, work, truth, [], {}
+        self.models = {one["name"]: Model(os.path.join(work, "models", one["name"]), one) for one in truth["models"]}
+        for model in self.models.values():
+            if model.base and not may_be_base(model.shapes(), self.models[model.base].shapes()):
+                model.base = None
+        self.order, self.lineage = truth["order"], by_lineage(self.models)
 
-def row_of(way_name, model, stored_nbytes, base, **more):
-    return {"way": way_name, "model": model.name, "nbytes": model.nbytes, "stored_nbytes": stored_nbytes, "base": base,
-            "cause": cause_of(stored_nbytes, model.nbytes, base), **more}
+    def changed_share(self, name, base):
+        """Of the values of a model; None if the base has another dtype."""
+        if (name, base) not in self.shares:
+            self.shares[name, base] = changed_share(*(self.models[one].tensors() for one in (name, base)))
+        return self.shares[name, base]
 
+    def cause_of(self, name, share, bases):
+        if not bases:
+            return "duplicate" if share < DUPLICATE_SHARE else "alone"
+        return "duplicate" if any(self.changed_share(name, base) == 0 for base in bases) else "delta"
 
-def measure(way, order, name=None, is_there=False):
-    """Adds and restores all models; yields a row for each."""
-    added = {one: None if is_there else seconds_of(way.add, way.models[one]) for one in order}
-    for one in order:
-        model, restored = way.models[one], None
-        if way.is_verified:
-            with tempfile.TemporaryDirectory(prefix="lmc-store-") as folder:
-                back = os.path.join(folder, "back")
-                restored = seconds_of(way.restore, model, back)
-                check_same(model.place, back)
-        yield row_of(name or way.name, model, way.stored_nbytes(model), way.base_of(model),
-                     read_nbytes=way.read_nbytes(model), in_s=added[one], out_s=restored)
+    def add_row(self, way, name, stored_nbytes, bases, **more):
+        nbytes = self.models[name].nbytes
+        self.rows.append({"way": way, "model": name, "nbytes": nbytes, "stored_nbytes": stored_nbytes, "bases": bases,
+                          "cause": self.cause_of(name, stored_nbytes / nbytes, bases), **more})
 
+    def measure(self, way, order, name=None, is_there=False):
+        """Adds all models, restores and compares them."""
+        added = {one: None if is_there else seconds_of(way.add, self.models[one]) for one in order}
+        for one in order:
+            model, restored = self.models[one], None
+            if way.is_verified:
+                with tempfile.TemporaryDirectory(prefix="lmc-store-") as folder:
+                    back = os.path.join(folder, "back")
+                    restored = seconds_of(way.restore, model, back)
+                    check_same(model.place, back)
+            self.add_row(name or way.name, one, way.stored_nbytes(model), way.bases_of(model),
+                         read_nbytes=way.read_nbytes(model), in_s=added[one], out_s=restored)
+        print(f"{name or way.name}: measured", file=sys.stderr)
 
-def measure_store(tool, folder, models, order):
-    way = Store(folder, models, tool)
-    yield from measure(way, order)
-    seconds = seconds_of(way.call, "plan", "--apply")
-    for row in measure(way, order, "LMC store, plan", is_there=True):
-        yield {**row, "plan_s": seconds}
+    def measure_best(self):
+        """The best base of each, and how many were tried."""
+        for place, name in enumerate(self.order):
+            sizes = best_base(self.tool, self.models[name], [self.models[other] for other in self.order[:place]])
+            base = min(sizes, key=sizes.get)
+            self.add_row(BEST, name, sizes[base], [base] if base else [], tried=len(sizes) - 1)
+        print(f"{BEST}: measured", file=sys.stderr)
 
+    def measure_store(self, folder, depth):
+        """Returns the seconds of the plan."""
+        way = Store(folder, self.models, self.tool, depth)
+        self.measure(way, self.order)
+        seconds = seconds_of(way.call, "plan", "--apply")
+        self.measure(way, self.order, "LMC store, plan", is_there=True)
+        return seconds
 
-def measure_best(tool, models, order):
-    """The best base of each, and how many were tried."""
-    for place, name in enumerate(order):
-        sizes = best_base(tool, models[name], [models[other] for other in order[:place]])
-        base = min(sizes, key=sizes.get)
-        yield row_of(BEST, models[name], sizes[base], base, tried=len(sizes) - 1)
-
-
-def measure_all(tool, work, truth, is_exhaustive, has_store):
-    """Yields rows; a way's files are removed after it."""
-    models = {one["name"]: Model(os.path.join(work, "models", one["name"]), one) for one in truth["models"]}
-    order, lineage = truth["order"], by_lineage(models)
-    with tempfile.TemporaryDirectory(prefix="ways-", dir=work) as folder:
-        def finish(way, in_order):
-            yield from measure(way, in_order)
-            shutil.rmtree(way.folder, ignore_errors=True)
-            print(f"{way.name}: measured", file=sys.stderr)
-        for kind in (Plain, Zstd, Chunks):
-            yield from finish(kind(folder, models), order)
-        yield from finish(Xor(folder, models), lineage)
-        packed = Xor(folder, models, tool)
-        yield from measure(packed, lineage)
-        yield from finish(FmDelta(folder, models, packed), lineage)
+    def measure_others(self, folder):
+        """All ways but the store; the files of a way are removed after it."""
+        for way, order in ((Plain, self.order), (Zstd, self.order), (Chunks, self.order), (Xor, self.lineage)):
+            way = way(folder, self.models)
+            self.measure(way, order)
+            shutil.rmtree(way.folder)
+        packed = Xor(folder, self.models, self.tool)
+        self.measure(packed, self.lineage)
+        self.measure(FmDelta(folder, self.models, packed), self.lineage)
         shutil.rmtree(packed.folder)
-        yield from finish(Lmc(folder, models, tool, False), order)
-        yield from finish(Lmc(folder, models, tool, True), lineage)
-        if is_exhaustive:
-            yield from measure_best(tool, models, order)
-            print(f"{BEST}: measured", file=sys.stderr)
-        if has_store:
-            yield from measure_store(tool, folder, models, order)
+        for is_based in (False, True):
+            way = Lmc(folder, self.models, self.tool, is_based)
+            self.measure(way, self.lineage)
+            shutil.rmtree(way.folder)
 
+    def changed_shares(self):
+        """Name -> the share of values that differ from the true base."""
+        return {one["name"]: one["base"] and self.changed_share(one["name"], one["base"]) for one in
+                self.truth["models"]}
 
-def wrong_bases(rows):
-    """way -> models that take 1 % more than with the best base."""
-    best = {row["model"]: row["stored_nbytes"] for row in rows if row["way"] == BEST}
-    return {way: [row["model"] for row in rows if row["way"] == way
-                  and row["stored_nbytes"] > (1 + WRONG_SHARE) * best[row["model"]]]
-            for way in dict.fromkeys(row["way"] for row in rows) if best and way.startswith("LMC store")}
+    def wrong_bases(self):
+        """Way -> models that take 1 % more than with the best base."""
+        best = {row["model"]: row["stored_nbytes"] for row in self.rows if row["way"] == BEST}
+        return {way: [row["model"] for row in self.rows if row["way"] == way
+                      and row["stored_nbytes"] > (1 + WRONG_SHARE) * best[row["model"]]]
+                for way in dict.fromkeys(row["way"] for row in self.rows) if best and way.startswith("LMC store")}
 
 
 # ---- tables ----
@@ -196,62 +211,78 @@ def show_models(truth, rows, changed):
 def study(tool, arguments):
     truth = families.make(arguments.work, arguments.families, arguments.small, arguments.jobs)
     use_one_core()
-    rows = list(measure_all(tool, arguments.work, truth, arguments.exhaustive, not arguments.without_store))
-    models = {one["name"]: Model(os.path.join(arguments.work, "models", one["name"])) for one in truth["models"]}
-    changed = {one["name"]: changed_share(models[one["name"]].tensors(), models[one["base"]].tensors())
-               if one["base"] else None for one in truth["models"]}
-    wrong = wrong_bases(rows)
-    parameters = [one["parameters"] / 1e6 for one in truth["models"]]
-    print(f"{len(truth['models'])} models of {arguments.families} families, "
-          f"{sum(one.nbytes for one in models.values()) / 1e6:.1f} MB; all are small: {min(parameters):.1f} to "
+    one = Study(tool, arguments.work, truth)
+    plan_s = None
+    with tempfile.TemporaryDirectory(prefix="ways-", dir=arguments.work) as folder:
+        one.measure_others(folder)
+        if arguments.exhaustive:
+            one.measure_best()
+        if not arguments.without_store:
+            plan_s = one.measure_store(folder, arguments.depth)
+    wrong, changed = one.wrong_bases(), one.changed_shares()
+    parameters = [facts["parameters"] / 1e6 for facts in truth["models"]]
+    print(f"{len(one.models)} models of {arguments.families} families, "
+          f"{sum(model.nbytes for model in one.models.values()) / 1e6:.1f} MB; all are small: {min(parameters):.1f} to "
           f"{max(parameters):.1f} million parameters")
-    show_ways(rows)
-    show_models(truth, rows, changed)
+    show_ways(one.rows)
+    show_models(truth, one.rows, changed)
     for way, names in wrong.items():
         print(f"\n{way}: {len(names)} wrong bases{': ' if names else ''}{', '.join(names)}")
-    return {"truth": truth, "chunks": Lz4().name, "changed": changed, "wrong_bases": wrong, "rows": rows}
+    if plan_s is not None:
+        print(f"\nlmc-st store plan --apply: {plan_s:.2f} s")
+    return {"truth": truth, "chunks": Lz4().name, "changed": changed, "wrong_bases": wrong, "plan_s": plan_s,
+            "rows": one.rows}
 
 
 # ---- archives in stores of chunks ----
 
-def new_nbytes(paths):
-    """Of the second file: bytes of chunks that the first does not have, and all its bytes."""
+def random_matrix(random, width):
+    values = random.standard_normal((width, width), np.float32) * 0.02
+    return "BF16", values.shape, families.rounded_bits(values).tobytes()
+
+
+def dedupe_width(tool, width, replaced_count):
+    """A model of 28 equal matrices of normally distributed BF16 values. Yields a row for files and one for archives:
+    the means for several models, in each of which another matrix is replaced."""
+    random = np.random.default_rng(width)
+    tensors = {f"layers.{number}.weight": random_matrix(random, width) for number in range(DEDUPE_TENSORS)}
+    new_nbytes, nbytes = [0, 0], [0, 0]
     with tempfile.TemporaryDirectory(prefix="lmc-store-") as folder:
-        store = ChunkStore(os.path.join(folder, "chunks"))
-        store.add(paths[0], "old")
-        return store.add(paths[1], "new")[0], os.path.getsize(paths[1])
+        paths = [os.path.join(folder, name) for name in ("model.safetensors", "model.safetensors.lmc")]
+        stores = [ChunkStore(os.path.join(folder, name)) for name in ("plain", "archives")]
+
+        def write(content):
+            write_tensors(paths[0], content)
+            subprocess.run([tool, "convert", "-q", "-f", "--no-fsync", *paths[:1], "-o", paths[1]], check=True)
+        write(tensors)
+        for store, path in zip(stores, paths):
+            store.add(path, "model")
+        for place in range(replaced_count):
+            name = f"layers.{place * DEDUPE_TENSORS // replaced_count}.weight"
+            write({**tensors, name: random_matrix(random, width)})
+            for number, (store, path) in enumerate(zip(stores, paths)):
+                new_nbytes[number] += store.new_nbytes(path) / replaced_count
+                nbytes[number] += os.path.getsize(path) / replaced_count
+    for what, new, total in zip(("plain files", "archives"), new_nbytes, nbytes):
+        yield {"what": what, "tensor_nbytes": 2 * width * width, "nbytes": total, "new_nbytes": new,
+               "new_share": new / total}
 
 
 def dedupe(tool, arguments):
-    """One of 28 equal matrices of normally distributed BF16 values is replaced."""
-    width, random = 256 if arguments.small else 1024, np.random.default_rng(1)
-
-    def matrix():
-        values = random.standard_normal((width, width), np.float32) * 0.02
-        return "BF16", values.shape, families.rounded_bits(values).tobytes()
-    tensors = {f"layers.{number}.weight": matrix() for number in range(DEDUPE_TENSORS)}
-    changed = {**tensors, f"layers.{REPLACED}.weight": matrix()}
     rows = []
-    with tempfile.TemporaryDirectory(prefix="lmc-store-") as folder:
-        plain, archives = ([os.path.join(folder, name + suffix) for name in ("old", "new")]
-                           for suffix in (".safetensors", ".lmc"))
-        for path, archive, content in zip(plain, archives, (tensors, changed)):
-            write_tensors(path, content)
-            subprocess.run([tool, "convert", "-q", path, "-o", archive], check=True)
-        for name, paths in (("plain files", plain), ("archives", archives)):
-            new, total = new_nbytes(paths)
-            rows.append({"what": name, "nbytes": total, "new_nbytes": new})
-    print(f"one of {DEDUPE_TENSORS} tensors of {width} x {width} BF16 values replaced, chunks of 64 KiB on average\n")
-    for row in rows:
-        print(f"{row['what']:12} {row['nbytes']:10} bytes, new {row['new_nbytes']:9}: "
-              f"{row['new_nbytes'] / row['nbytes']:.4f}")
-    return {"tensors": DEDUPE_TENSORS, "tensor_nbytes": 2 * width * width, "rows": rows}
+    print(f"one of {DEDUPE_TENSORS} equal matrices replaced: new bytes / all bytes, chunks of 64 KiB on average\n\n"
+          f"{'a matrix':12} {'plain files':>12} {'archives':>12}")
+    for width, replaced_count in DEDUPE_WIDTHS[:1] if arguments.small else DEDUPE_WIDTHS:
+        rows += dedupe_width(tool, width, replaced_count)
+        print(f"{size_text(2 * width * width):12} " + " ".join(f"{row['new_share']:12.4f}" for row in rows[-2:]))
+    return {"tensor_count": DEDUPE_TENSORS, "rows": rows}
 
 
 def main():
     parser = command_line(__doc__, 1, "build")
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "store-study"))
     parser.add_argument("--families", type=int, choices=(1, 2, 3, 4), default=3)
+    parser.add_argument("--depth", type=int, help="of the store; default: its own")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     for name in ("--small", "--without-store", "--exhaustive", "--dedupe"):
         parser.add_argument(name, action="store_true")

@@ -50,6 +50,16 @@ def cut(content):
     return ends
 
 
+def chunks_of(path):
+    """Yields hash and content of each chunk of a file."""
+    with open(path, "rb") as file:
+        content = file.read()
+    begin = 0
+    for end in cut(content):
+        yield hashlib.blake2b(content[begin:end], digest_size=16).digest(), content[begin:end]
+        begin = end
+
+
 # ---- packing ----
 
 class Lz4:
@@ -117,25 +127,20 @@ class ChunkStore:
         return ungrouped(chunk) if data[0] == GROUPS else chunk
 
     def add(self, path, name):
-        """Returns the bytes of new chunks as they were, and as they are stored with the recipe."""
-        with open(path, "rb") as file:
-            content = file.read()
-        at, new_nbytes, stored_nbytes, recipe = 0, 0, 0, []
+        recipe = []
         with open(os.path.join(self.folder, name + ".chunks"), "wb") as pack:
-            for end in cut(content):
-                chunk = content[at:end]
-                key = hashlib.blake2b(chunk, digest_size=16).digest()
+            for key, chunk in chunks_of(path):
                 if key not in self.places:
                     data = self.stored(chunk)
                     self.places[key] = name, pack.tell(), len(data)
                     pack.write(data)
-                    new_nbytes += len(chunk)
                 recipe.append(ENTRY.pack(key, self.places[key][2], len(chunk)))
-                at = end
-            stored_nbytes = pack.tell()
         with open(os.path.join(self.folder, name + ".recipe"), "wb") as file:
             file.write(b"".join(recipe))
-        return new_nbytes, stored_nbytes + ENTRY.size * len(recipe)
+
+    def new_nbytes(self, path):
+        """Bytes of the chunks that the store does not have."""
+        return sum({key: len(chunk) for key, chunk in chunks_of(path) if key not in self.places}.values())
 
     def restore(self, name, path):
         """Returns the bytes that were read."""

@@ -1,7 +1,7 @@
 """ways.py - ways to keep models, for bench/store.py: each adds a model to a folder and restores it.
 
-A way has `name`, `is_verified`, add(model) and restore(model, out); both return nothing. base_of(model) is the name of
-the model that it is based on, if any. Stored bytes of a model are the files that have its name in the folder of the
+A way has `name`, `is_verified`, add(model) and restore(model, out); both return nothing. bases_of(model) has the names
+of the models that it is based on. Stored bytes of a model are the files that have its name in the folder of the
 way; what one restore reads are these, and those of its bases, each as a whole.
 """
 
@@ -102,12 +102,21 @@ class Way:
     def base_of(self, _):
         return None
 
+    def bases_of(self, model):
+        base = self.base_of(model)
+        return [base] if base else []
+
     def stored_nbytes(self, model):
         return sum(nbytes_of(path) for path in glob.glob(os.path.join(self.folder, model.name + "*")))
 
     def read_nbytes(self, model):
-        base = self.base_of(model)
-        return self.stored_nbytes(model) + (self.read_nbytes(self.models[base]) if base else 0)
+        needed, names = set(), [model.name]
+        while names:
+            name = names.pop()
+            if name not in needed:
+                needed.add(name)
+                names += self.bases_of(self.models[name])
+        return sum(self.stored_nbytes(self.models[name]) for name in needed)
 
     def place(self, model, suffix=""):
         return os.path.join(self.folder, model.name + suffix)
@@ -383,10 +392,10 @@ class Store(Way):
     """lmc-st store, which finds bases itself."""
     name = "LMC store"
 
-    def __init__(self, work, models, tool):
+    def __init__(self, work, models, tool, depth=None):
         super().__init__(work, models)
         os.rmdir(self.folder)
-        self.tool, self.listed = tool, None
+        self.tool, self.depth, self.listed = tool, ["--depth", str(depth)] if depth else [], None
 
     def call(self, command, *arguments):
         done = subprocess.run([self.tool, "store", command, self.folder, *arguments], check=True, text=True,
@@ -395,7 +404,7 @@ class Store(Way):
         return done.stdout
 
     def add(self, model):
-        self.call("add", model.place)
+        self.call("add", model.place, *self.depth)
 
     def restore(self, model, out):
         self.call("restore", model.name, "-o", out)
@@ -409,20 +418,8 @@ class Store(Way):
         base = self.facts(model)["base"]
         return [base] if isinstance(base, str) else base or []
 
-    def base_of(self, model):
-        return ", ".join(self.bases_of(model)) or None
-
     def stored_nbytes(self, model):
         return self.facts(model)["stored_nbytes"]
-
-    def read_nbytes(self, model):
-        needed, open_names = set(), [model.name]
-        while open_names:
-            name = open_names.pop()
-            if name not in needed:
-                needed.add(name)
-                open_names += self.bases_of(self.models[name])
-        return sum(self.stored_nbytes(self.models[name]) for name in needed)
 
 
 # ---- the best base ----
