@@ -42,7 +42,7 @@ from language import Batches, Tensors, Words, first_weights, train, train_adapte
 BASE_TEXT = "docs/*.md"
 OTHER_TEXTS = ("tool/*/*.c", "safetensors/*/*.c", "codec/*/*.c", "tests/cli/*.py", "filter/*/*.c",
                "python/lmcodec/*.py")
-RATES = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
+RATES = (1e-6, 3e-6, 1e-5, 5e-5, 3e-4, 1e-3)
 PREFIXES = ("model.", "module.")
 MASTER = 12                # its number in a family; the base has 0
 FILE, SHARDS = "model.safetensors", "model-{:05}-of-{:05}.safetensors"

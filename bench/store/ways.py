@@ -22,6 +22,7 @@ from common import archive_nbytes, nbytes_of, read_tensors, write_tensors
 
 PIECE_NBYTES = 2 << 20
 WIDTHS = {"BF16": 2, "F16": 2, "F32": 4, "F8_E4M3": 1}
+ALONE = "alone"
 PREFIXES = ("model.", "module.")
 
 
@@ -433,7 +434,7 @@ def may_be_base(shapes, other):
 
 
 def best_base(tool, model, earlier):
-    """Bytes with each of the earlier models as base: name -> bytes; None: alone. All are restored and compared. A base
+    """Bytes with each of the earlier models as base, and alone: name -> bytes. All are restored and compared. A base
     is one file, and each shard is converted by itself, so that any model can be the base of any."""
     copied = sum(nbytes_of(model.path(file)) for file in model.files() if model.path(file) not in model.tensor_files())
     sizes = {}
@@ -445,6 +446,6 @@ def best_base(tool, model, earlier):
             if other and other.is_folder:
                 base = os.path.join(folder, "base.safetensors")
                 write_tensors(base, other.tensors())
-            sizes[other and other.name] = copied + sum(archive_nbytes(tool, path, base=base)
-                                                       for path in model.tensor_files())
+            sizes[other.name if other else ALONE] = copied + sum(
+                archive_nbytes(tool, path, "--no-fsync", base=base) for path in model.tensor_files())
     return sizes

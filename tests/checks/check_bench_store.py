@@ -85,8 +85,12 @@ def faults_of_study(study):
     losses = [one["losses"] for one in study["truth"]["models"] if one["kind"] == "base"]
     if any(last > first - 1 for first, last in losses):
         yield f"no base has learned: {losses}"
-    if study["wrong_bases"] != {"LMC store": list(stored["LMC store"]), "LMC store, plan": []}:
-        yield f"wrong bases: {study['wrong_bases']}"
+    wrong = {way: {one["model"] for one in faults} for way, faults in study["wrong_bases"].items()}
+    best = {row["model"]: row["bases"] for row in study["rows"] if row["way"] == "LMC, best base"}
+    alone = {row["model"] for row in study["rows"] if row["way"] == "LMC store" and not row["bases"]}
+    if wrong["LMC store, plan"] or {name for name in alone if best[name]} - wrong["LMC store"] or \
+            {name for name in alone if not best[name]} & wrong["LMC store"]:
+        yield f"wrong bases: {wrong}"
     reads = sorted(row["read_nbytes"] for row in study["rows"] if row["way"] == "LMC store, plan")
     if reads[-3:] != [7, 14, 21]:
         yield f"bytes read: {reads}"
