@@ -171,7 +171,8 @@ static lmc_status sketch_archive(const lmc_st_file *file, const lmc_allocator *m
     return status;
 }
 
-/* Adds a file to the index, with the sketches of an archive. One that cannot be read has none. Errors: those of the index, NOMEM. */
+/* Adds a file to the index, with the sketches of an archive. One that cannot be read has none. Errors: those of the
+ * index, NOMEM. */
 static lmc_status add_sketches(st_catalog *catalog, st_catalog_file *file, lmc_st_diag *diag)
 {
     const st_store_session *const store = catalog->store;
