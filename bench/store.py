@@ -141,7 +141,7 @@ class Study:
         """Returns the seconds of the plan."""
         way = Store(folder, self.models, self.tool, depth)
         self.measure(way, self.order)
-        seconds = seconds_of(way.call, "plan", "--apply")
+        seconds = seconds_of(way.call, "plan", "--apply", *way.depth)
         self.measure(way, self.order, "LMC store, plan", is_there=True)
         return seconds
 
