@@ -23,7 +23,8 @@ are. All are small (2 to 5 million parameters; --small: 0.2). Ways:
 
 A base counts as the true one if at least half of the tensors have one of equal name, shape and dtype there; BF16
 tensors may be based on F32 ones. The cause of a model's size: it is a duplicate of a base (or its chunks were there), a
-delta, or stands alone. A wrong base is one with which the store takes 1 % more than with the best.
+delta, or stands alone. A wrong base is one with which the store takes 1 % more than with the best of those that the
+depth allowed.
 
 Sizes of FM-Delta and of the best base are computed; for every other way each model is restored and compared. Seconds
 are CPU seconds of this process and its commands, which use one core; bases are read from the store. The chunks' hash
@@ -126,7 +127,7 @@ class Study:
                     restored = seconds_of(way.restore, model, back)
                     check_same(model.place, back)
             self.add_row(name or way.name, one, way.stored_nbytes(model), way.bases_of(model),
-                         read_nbytes=way.read_nbytes(model), in_s=added[one], out_s=restored)
+                         read_nbytes=way.read_nbytes(model), in_s=added[one], out_s=restored, depth=way.depth_of(model))
         print(f"{name or way.name}: measured", file=sys.stderr)
 
     def measure_best(self):
@@ -165,18 +166,24 @@ class Study:
         return {one["name"]: one["base"] and self.changed_share(one["name"], one["base"]) for one in
                 self.truth["models"]}
 
-    def wrong_bases(self):
-        """Way -> models with a wrong base: what it takes, and the best base. A base that was tried counts as it was
-        tried, so that the store's own bytes (names, hashes) do not."""
-        best, found = {row["model"]: row for row in self.rows if row["way"] == BEST}, {}
+    def wrong_bases(self, depth):
+        """Way -> models with a wrong base: what it takes, and the best base. Only models that need fewer than `depth`
+        others in the store could be chosen. A base that was tried counts as it was tried, so that the store's own bytes
+        (names, hashes) do not."""
+        tried, found = {row["model"]: row["tried"] for row in self.rows if row["way"] == BEST}, {}
+        depths = {row["model"]: row["depth"] for row in self.rows if row["way"] == Store.name}
         for row in self.rows:
-            if best and row["way"].startswith("LMC store"):
-                wrong, one = found.setdefault(row["way"], []), best[row["model"]]
-                tried = one["tried"].get(row["bases"][0] if row["bases"] else ALONE) if len(row["bases"]) < 2 else None
-                nbytes = min(row["stored_nbytes"], tried or row["stored_nbytes"])
-                if nbytes > (1 + WRONG_SHARE) * one["stored_nbytes"]:
+            if tried and row["way"] == Store.name:
+                wrong = found.setdefault(row["way"], [])
+                could_be = {base: nbytes for base, nbytes in tried[row["model"]].items()
+                            if base == ALONE or depths[base] <= depth}
+                best = min(could_be, key=could_be.get)
+                chosen = row["bases"][0] if row["bases"] else ALONE
+                nbytes = row["stored_nbytes"] if len(row["bases"]) > 1 else min(
+                    row["stored_nbytes"], tried[row["model"]].get(chosen, row["stored_nbytes"]))
+                if nbytes > (1 + WRONG_SHARE) * could_be[best]:
                     wrong.append({"model": row["model"], "bases": row["bases"], "nbytes": nbytes,
-                                  "best_bases": one["bases"], "best_nbytes": one["stored_nbytes"]})
+                                  "best_bases": [] if best == ALONE else [best], "best_nbytes": could_be[best]})
         return found
 
 
@@ -236,7 +243,7 @@ def study(tool, arguments):
             one.measure_best()
         if not arguments.without_store:
             plan_s = one.measure_store(folder, arguments.depth)
-    wrong, changed = one.wrong_bases(), one.changed_shares()
+    wrong, changed = one.wrong_bases(arguments.depth or 1), one.changed_shares()
     parameters = [facts["parameters"] / 1e6 for facts in truth["models"]]
     print(f"{len(one.models)} models of {arguments.families} families, "
           f"{sum(model.nbytes for model in one.models.values()) / 1e6:.1f} MB; all are small: {min(parameters):.1f} to "

@@ -107,6 +107,10 @@ class Way:
         base = self.base_of(model)
         return [base] if base else []
 
+    def depth_of(self, model):
+        """Models that are needed one below the other, itself included."""
+        return 1 + max((self.depth_of(self.models[base]) for base in self.bases_of(model)), default=0)
+
     def stored_nbytes(self, model):
         return sum(nbytes_of(path) for path in glob.glob(os.path.join(self.folder, model.name + "*")))
 
@@ -418,6 +422,9 @@ class Store(Way):
     def bases_of(self, model):
         base = self.facts(model)["base"]
         return [base] if isinstance(base, str) else base or []
+
+    def depth_of(self, model):
+        return self.facts(model)["depth"]
 
     def stored_nbytes(self, model):
         return self.facts(model)["stored_nbytes"]
