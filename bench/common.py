@@ -135,6 +135,20 @@ def read_tensors(path):
         yield name, entry["dtype"], entry["shape"], data[begin:end]
 
 
+def write_tensors(path, tensors):
+    """Writes a safetensors file: name -> (dtype, shape, content). The data begin at a multiple of 8."""
+    header, at = {}, 0
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(content)]}
+        at += len(content)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, _, content in tensors.values():
+            file.write(content)
+
+
 def rotated(shape, content, count):
     """The content with `count` rows moved from its start to its end."""
     rows = shape[0] if shape else 1

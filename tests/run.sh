@@ -488,7 +488,7 @@ lmc_find_pytest xxhash zstandard || lmc_find_pytest || true
 # shells to complete in, and tools that look at the manual and at system calls
 apt_for "cli slow" "some cases of the part cli" fish mandoc strace zsh
 apt_for "unit kernels" "the example h5_direct_chunks" libhdf5-dev
-apt_for "benches" "the check windows, or that of pictures," gcc-mingw-w64-x86-64 python3-matplotlib
+apt_for "benches" "a check: windows, pictures or stores," gcc-mingw-w64-x86-64 python3-matplotlib python3-zstandard
 apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 apt_for "arm32" "the part arm32" gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
 apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev

@@ -26,7 +26,6 @@ Nothing here is decoded; predictions use only what a decoder has at that point, 
 import argparse
 import json
 import os
-import struct
 import subprocess
 import sys
 import tempfile
@@ -34,7 +33,7 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import huffman_nbits, read_tensors  # noqa: E402
+from common import huffman_nbits, read_tensors, write_tensors  # noqa: E402
 
 VALUE_COUNT_MIN = 16384
 BLOCK_LOG2 = 16
@@ -58,24 +57,12 @@ def read_matrices(path):
     return matrices
 
 
-def write_matrices(path, matrices):
-    header, at = {}, 0
-    for name, values in matrices.items():
-        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [at, at + values.nbytes]}
-        at += values.nbytes
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for values in matrices.values():
-            file.write(values.tobytes())
-
-
 def today(tool, old, new):
     """name -> ratio of lmc-st, alone and with a base, with more digits than it prints."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, name) for name in ("old", "new")]
         for path, matrices in zip(paths, (old, new)):
-            write_matrices(path, matrices)
+            write_tensors(path, {name: ("F32", values.shape, values.tobytes()) for name, values in matrices.items()})
         ratios = []
         for files in (paths[1:], paths):
             text = subprocess.run([tool, "analyze", "--json", *files], stdout=subprocess.PIPE, check=True).stdout

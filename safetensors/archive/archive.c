@@ -129,9 +129,12 @@ static lmc_status check_free_name(const st_header *own, size_t index, const char
 
 /* Frames are U8 tensors of one dimension, in the order of the tensors and with their names, behind the table. The
  * frames end at tensor frame_end of the archive header, where the skeleton stands if there is one. */
-static lmc_status match_frames(const st_header *own, const st_header *original, size_t frame_end,
-                               lmc_st_diag *diag)
+static lmc_status match_headers(const st_header *own, const st_header *original, const st_table *table,
+                                lmc_st_diag *diag)
 {
+    const int has_skeleton = table->layout.kind != LMC_ST_CONTAINER_SAFETENSORS;
+    const size_t frame_end = own->tensor_count - (size_t)has_skeleton; /* the table is there */
+    int is_named = 0;
     for (size_t i = 0; i < original->tensor_count || i + 1 < frame_end; i++) {
         const int has_frame = i + 1 < frame_end;
         const int has_tensor = i < original->tensor_count;
@@ -151,16 +154,6 @@ static lmc_status match_frames(const st_header *own, const st_header *original, 
     for (size_t i = 0; i < own->tensor_count; i++)
         if (own->tensors[i].dtype != LMC_DTYPE_U8 || own->tensors[i].rank != 1)
             return refuse_tensor(own, i, "its frame is not a U8 tensor of one dimension", diag);
-    return LMC_OK;
-}
-
-static lmc_status match_headers(const st_header *own, const st_header *original, const st_table *table,
-                                lmc_st_diag *diag)
-{
-    const int has_skeleton = table->layout.kind != LMC_ST_CONTAINER_SAFETENSORS;
-    const size_t frame_end = own->tensor_count - (size_t)has_skeleton; /* the table is there */
-    int is_named = 0;
-    LMC_TRY(match_frames(own, original, frame_end, diag));
     LMC_TRY(check_free_name(own, 0, ST_ARCHIVE_TABLE_NAME, original, &is_named, diag));
     if (!is_named)
         return refuse_tensor(own, 0, "the archive table has another name than it should", diag);
@@ -176,7 +169,7 @@ static lmc_status match_headers(const st_header *own, const st_header *original,
     return LMC_OK;
 }
 
-/* ---- aliases and links ---- */
+/* ---- aliases ---- */
 
 static lmc_status set_aliases(lmc_st_file *file, const st_header *original, const st_table *table,
                               lmc_st_diag *diag)
@@ -204,33 +197,6 @@ static lmc_status set_aliases(lmc_st_file *file, const st_header *original, cons
             return refuse_tensor(original, pair.alias, fault, diag);
         file->frame_of[pair.alias] = pair.owner;
     }
-    return LMC_OK;
-}
-
-/* No frame is so short that its tensor cannot be in it: callers take memory for a tensor before they read it. */
-static lmc_status check_expansion(const lmc_st_file *file, const st_header *original, lmc_st_diag *diag)
-{
-    for (size_t i = 0; i < original->tensor_count; i++) {
-        const uint64_t nbytes = original->tensors[i].end - original->tensors[i].begin;
-        const st_tensor *const frame = &file->header.tensors[st_file_owner(file, i) + 1];
-        if (nbytes > 0 && (nbytes - 1) / LMC_EXPANSION_MAX >= frame->end - frame->begin)
-            return refuse_tensor(original, i, "its frame is too short for so much content", diag);
-    }
-    return LMC_OK;
-}
-
-/* Whether the base of a link can be one is found when that is opened. */
-static lmc_status set_links(lmc_st_file *file, const st_header *original, st_table *table, lmc_st_diag *diag)
-{
-    for (size_t i = 0; i < table->bases.link_count; i++) {
-        const st_link link = table->bases.links[i];
-        if (st_file_owner(file, link.tensor) != link.tensor)
-            return refuse_tensor(original, link.tensor, "it is an alias, yet has a base", diag);
-        if (link.place == LMC_ST_BASE_SELF && st_file_owner(file, link.base) != link.base)
-            return refuse_tensor(original, link.tensor, "its base is an alias", diag);
-    }
-    file->bases = table->bases;
-    memset(&table->bases, 0, sizeof table->bases);
     return LMC_OK;
 }
 
@@ -266,8 +232,23 @@ static lmc_status read_archive(lmc_st_file *file, st_table *table, st_header *or
     LMC_TRY(parse_original(file, table, original, diag));
     LMC_TRY(match_headers(&file->header, original, table, diag));
     LMC_TRY(set_aliases(file, original, table, diag));
-    LMC_TRY(check_expansion(file, original, diag));
-    LMC_TRY(set_links(file, original, table, diag));
+    /* no frame is so short that its tensor cannot be in it: callers take memory for a tensor before they read it */
+    for (size_t i = 0; i < original->tensor_count; i++) {
+        const uint64_t nbytes = original->tensors[i].end - original->tensors[i].begin;
+        const st_tensor *const frame = &file->header.tensors[st_file_owner(file, i) + 1];
+        if (nbytes > 0 && (nbytes - 1) / LMC_EXPANSION_MAX >= frame->end - frame->begin)
+            return refuse_tensor(original, i, "its frame is too short for so much content", diag);
+    }
+    /* whether the base of a link can be one is found when that is opened */
+    for (size_t i = 0; i < table->bases.link_count; i++) {
+        const st_link link = table->bases.links[i];
+        if (st_file_owner(file, link.tensor) != link.tensor)
+            return refuse_tensor(original, link.tensor, "it is an alias, yet has a base", diag);
+        if (link.place == LMC_ST_BASE_SELF && st_file_owner(file, link.base) != link.base)
+            return refuse_tensor(original, link.tensor, "its base is an alias", diag);
+    }
+    file->bases = table->bases;
+    memset(&table->bases, 0, sizeof table->bases);
     return set_places(file, original, table, diag);
 }
 

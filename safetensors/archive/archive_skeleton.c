@@ -157,23 +157,6 @@ lmc_status st_skeleton_check(const lmc_st_file *source, lmc_st_diag *diag)
 
 /* ---- of any file ---- */
 
-static lmc_status read_pieces(const lmc_st_file *file, uint64_t offset, size_t nbytes, unsigned char *dst,
-                              lmc_st_diag *diag)
-{
-    st_skeleton skeleton;
-    lmc_status status = st_skeleton_open(&skeleton, file, diag);
-    for (size_t done = 0; done < nbytes && status == LMC_OK;) {
-        const unsigned char *bytes = NULL;
-        size_t got = nbytes - done;
-        status = st_skeleton_get(&skeleton, offset + done, &bytes, &got, diag);
-        if (status == LMC_OK)
-            memcpy(dst + done, bytes, got);
-        done += got;
-    }
-    st_skeleton_close(&skeleton);
-    return status;
-}
-
 static lmc_status read_gaps(const lmc_st_file *file, uint64_t offset, size_t nbytes, unsigned char *dst,
                             lmc_st_diag *diag)
 {
@@ -201,16 +184,6 @@ static lmc_status read_gaps(const lmc_st_file *file, uint64_t offset, size_t nby
     return LMC_OK;
 }
 
-static lmc_status read_skeleton(const lmc_st_file *file, uint64_t offset, size_t nbytes, void *dst,
-                                lmc_st_diag *diag)
-{
-    if (offset > file->skeleton.nbytes || nbytes > file->skeleton.nbytes - offset)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                       "the range leaves what stands between the tensors");
-    return file->is_archive ? read_pieces(file, offset, nbytes, dst, diag)
-                            : read_gaps(file, offset, nbytes, dst, diag);
-}
-
 uint64_t lmc_st_skeleton_nbytes(const lmc_st_file *file)
 {
     return file->skeleton.nbytes;
@@ -221,7 +194,23 @@ lmc_status lmc_st_skeleton_read(const lmc_st_file *file, uint64_t offset, size_t
 {
     st_call call;
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
-    if (status == LMC_OK)
-        status = read_skeleton(file, offset, nbytes, dst, call.diag);
+    if (status == LMC_OK && (offset > file->skeleton.nbytes || nbytes > file->skeleton.nbytes - offset)) {
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                         "the range leaves what stands between the tensors");
+    } else if (status == LMC_OK && !file->is_archive) {
+        status = read_gaps(file, offset, nbytes, dst, call.diag);
+    } else if (status == LMC_OK) {
+        st_skeleton skeleton;
+        status = st_skeleton_open(&skeleton, file, call.diag);
+        for (size_t done = 0; done < nbytes && status == LMC_OK;) {
+            const unsigned char *bytes = NULL;
+            size_t got = nbytes - done;
+            status = st_skeleton_get(&skeleton, offset + done, &bytes, &got, call.diag);
+            if (status == LMC_OK)
+                memcpy((unsigned char *)dst + done, bytes, got);
+            done += got;
+        }
+        st_skeleton_close(&skeleton);
+    }
     return st_call_end(&call, status);
 }

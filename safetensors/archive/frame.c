@@ -63,29 +63,6 @@ static lmc_status check_head(st_frame *frame, const unsigned char *start, size_t
     return LMC_OK;
 }
 
-/* Opens the frame from head and tail, put one behind the other into `ends`. */
-static lmc_status open_ends(st_frame *frame, const frame_start *start, lmc_ctx *ctx, unsigned char *ends,
-                            lmc_st_diag *diag)
-{
-    const uint64_t offset = st_file_frame_offset(frame->file, frame->index);
-    const uint64_t frame_nbytes = st_file_frame_nbytes(frame->file, frame->index);
-    const size_t head_nbytes = frame->info.head_nbytes;
-    const size_t tail_nbytes = (size_t)frame->info.tail_nbytes;
-    unsigned char *const tail = ends + head_nbytes;
-    LMC_TRY(copy_part(frame, start, 0, ends, head_nbytes, diag));
-    LMC_TRY(copy_part(frame, start, frame_nbytes - tail_nbytes, tail, tail_nbytes, diag));
-    lmc_status status =
-        lmc_frame_create(ctx, ends, head_nbytes, tail, tail_nbytes, frame_nbytes, &frame->coded);
-    if (status == LMC_OK)
-        status = lmc_frame_info(frame->coded, &frame->info);
-    if (status != LMC_OK)
-        return st_fail_codec(diag, ctx, status, offset);
-    return lmc_frame_content_hash(frame->coded) == frame->file->hashes[frame->index]
-               ? LMC_OK
-               : st_fail(diag, LMC_ERR_CHECKSUM, offset,
-                         "its frame holds other content than the archive table says: it belongs elsewhere");
-}
-
 static lmc_status open_frame(st_frame *frame, const os_window *ahead, lmc_ctx *ctx, lmc_st_diag *diag)
 {
     frame_start start;
@@ -100,12 +77,28 @@ static lmc_status open_frame(st_frame *frame, const os_window *ahead, lmc_ctx *c
     LMC_TRY(copy_part(frame, &start, 0, start.bytes, start_nbytes, diag));
     start.nbytes = start_nbytes;
     LMC_TRY(check_head(frame, start.bytes, start.nbytes, diag));
-    /* both are parts of a file that is there, so this is no more than the file's size */
+    /* head and tail, one behind the other; both are parts of a file that is there, so this is no more than the file's
+     * size */
+    const size_t head_nbytes = frame->info.head_nbytes;
+    const size_t tail_nbytes = (size_t)frame->info.tail_nbytes;
     unsigned char *const ends =
         st_allocate_array(&file->memory, frame->info.head_nbytes + frame->info.tail_nbytes + 1, 1);
     if (!ends)
         return st_fail_nomem(diag);
-    const lmc_status status = open_ends(frame, &start, ctx, ends, diag);
+    unsigned char *const tail = ends + head_nbytes;
+    lmc_status status = copy_part(frame, &start, 0, ends, head_nbytes, diag);
+    if (status == LMC_OK)
+        status = copy_part(frame, &start, frame_nbytes - tail_nbytes, tail, tail_nbytes, diag);
+    if (status == LMC_OK) {
+        status = lmc_frame_create(ctx, ends, head_nbytes, tail, tail_nbytes, frame_nbytes, &frame->coded);
+        if (status == LMC_OK)
+            status = lmc_frame_info(frame->coded, &frame->info);
+        if (status != LMC_OK)
+            status = st_fail_codec(diag, ctx, status, offset);
+    }
+    if (status == LMC_OK && lmc_frame_content_hash(frame->coded) != file->hashes[frame->index])
+        status = st_fail(diag, LMC_ERR_CHECKSUM, offset,
+                         "its frame holds other content than the archive table says: it belongs elsewhere");
     st_release(&file->memory, ends);
     return status;
 }
@@ -218,48 +211,44 @@ lmc_status st_frame_check_entries(const st_frame *frame, const lmc_block_entry *
 static lmc_status read_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_form_info *form,
                             lmc_st_diag *diag)
 {
-    unsigned char start[LMC_FORM_NBYTES];
-    const size_t wanted = form ? LMC_FORM_NBYTES : LMC_INFO_NBYTES;
-    lmc_diag cause = LMC_INIT(lmc_diag);
-    if (index >= file->header.tensor_count)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
-    st_frame frame = {.file = file, .index = (size_t)index};
-    if (!file->is_archive || st_file_owner(file, frame.index) != frame.index) {
-        *mode = file->is_archive ? LMC_ST_MODE_ALIAS : LMC_ST_MODE_PLAIN;
-        return LMC_OK;
-    }
-    const uint64_t frame_nbytes = st_file_frame_nbytes(file, frame.index);
-    const uint64_t offset = st_file_frame_offset(file, frame.index);
-    const size_t nbytes = frame_nbytes < wanted ? (size_t)frame_nbytes : wanted;
-    lmc_status status = os_input_read(&file->input, offset, start, nbytes, diag);
-    if (status == LMC_OK)
-        status = check_head(&frame, start, nbytes, diag);
-    if (status == LMC_OK && form) {
-        status = lmc_frame_read_form(start, nbytes, form, &cause);
-        if (status != LMC_OK)
-            st_fail(diag, status, offset + cause.offset, "%s: %s", lmc_status_text(status), cause.text);
-    }
-    if (status == LMC_OK)
-        *mode = (lmc_st_mode)frame.info.mode;
-    return st_file_blame(file, frame.index, status, diag);
-}
-
-static lmc_status read_listed_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode,
-                                   lmc_form_info *form, lmc_st_diag *diag)
-{
     st_call call;
     st_listed listed;
+    st_frame frame = {.file = file};
+    const int is_known = st_file_find_listed(file, index, &listed);
     *mode = LMC_ST_MODE_STORED;
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
-    if (status == LMC_OK)
-        status = read_mode(file, st_file_find_listed(file, index, &listed) ? listed.tensor : index, mode,
-                           form, call.diag);
+    if (status == LMC_OK && !is_known) {
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
+    } else if (status == LMC_OK &&
+               (!file->is_archive || st_file_owner(file, listed.tensor) != listed.tensor)) {
+        *mode = file->is_archive ? LMC_ST_MODE_ALIAS : LMC_ST_MODE_PLAIN;
+    } else if (status == LMC_OK) {
+        unsigned char start[LMC_FORM_NBYTES];
+        const size_t wanted = form ? LMC_FORM_NBYTES : LMC_INFO_NBYTES;
+        const uint64_t frame_nbytes = st_file_frame_nbytes(file, listed.tensor);
+        const uint64_t offset = st_file_frame_offset(file, listed.tensor);
+        const size_t nbytes = frame_nbytes < wanted ? (size_t)frame_nbytes : wanted;
+        lmc_diag cause = LMC_INIT(lmc_diag);
+        frame.index = listed.tensor;
+        status = os_input_read(&file->input, offset, start, nbytes, call.diag);
+        if (status == LMC_OK)
+            status = check_head(&frame, start, nbytes, call.diag);
+        if (status == LMC_OK && form) {
+            status = lmc_frame_read_form(start, nbytes, form, &cause);
+            if (status != LMC_OK)
+                st_fail(call.diag, status, offset + cause.offset, "%s: %s", lmc_status_text(status),
+                        cause.text);
+        }
+        if (status == LMC_OK)
+            *mode = (lmc_st_mode)frame.info.mode;
+        status = st_file_blame(file, listed.tensor, status, call.diag);
+    }
     return st_call_end(&call, status);
 }
 
 lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
 {
-    return read_listed_mode(file, index, mode, NULL, diag);
+    return read_mode(file, index, mode, NULL, diag);
 }
 
 lmc_status lmc_st_tensor_form(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_form_info *form,
@@ -269,27 +258,8 @@ lmc_status lmc_st_tensor_form(const lmc_st_file *file, uint64_t index, lmc_st_mo
     *mode = LMC_ST_MODE_STORED;
     if (!lmc_struct_is_known(form, sizeof *form))
         return LMC_ERR_ARG;
-    const lmc_status status = read_listed_mode(file, index, mode, &found, diag);
+    const lmc_status status = read_mode(file, index, mode, &found, diag);
     lmc_struct_copy(form, &found, lmc_struct_size(form));
-    return status;
-}
-
-static lmc_status read_block_nbytes(const lmc_st_file *file, uint64_t index, size_t *block_nbytes,
-                                    lmc_st_diag *diag)
-{
-    lmc_ctx *ctx = NULL;
-    st_frame frame;
-    st_listed listed;
-    if (!file->is_archive || !st_file_find_listed(file, index, &listed) || listed.view)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no content hash of this number");
-    if (st_file_tensor_nbytes(file, (size_t)index) == 0)
-        return LMC_OK;
-    if (lmc_ctx_create(&file->memory, &ctx) != LMC_OK)
-        return st_fail_nomem(diag);
-    const lmc_status status = st_frame_open(&frame, file, NULL, ctx, (size_t)index, diag);
-    *block_nbytes = status == LMC_OK ? frame.info.block_nbytes : 0;
-    st_frame_close(&frame);
-    lmc_ctx_free(ctx);
     return status;
 }
 
@@ -297,10 +267,22 @@ lmc_status lmc_st_content_hash(const lmc_st_file *file, uint64_t index, uint64_t
                                lmc_st_diag *diag)
 {
     st_call call;
+    st_listed listed;
     *block_nbytes = 0;
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
-    if (status == LMC_OK)
-        status = read_block_nbytes(file, index, block_nbytes, call.diag);
+    if (status == LMC_OK &&
+        (!file->is_archive || !st_file_find_listed(file, index, &listed) || listed.view)) {
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no content hash of this number");
+    } else if (status == LMC_OK && st_file_tensor_nbytes(file, (size_t)index) > 0) {
+        lmc_ctx *ctx = NULL;
+        st_frame frame = {0};
+        status = lmc_ctx_create(&file->memory, &ctx) == LMC_OK ? LMC_OK : st_fail_nomem(call.diag);
+        if (status == LMC_OK)
+            status = st_frame_open(&frame, file, NULL, ctx, (size_t)index, call.diag);
+        *block_nbytes = status == LMC_OK ? frame.info.block_nbytes : 0;
+        st_frame_close(&frame);
+        lmc_ctx_free(ctx);
+    }
     *hash = status == LMC_OK ? file->hashes[index] : 0;
     return st_call_end(&call, status);
 }

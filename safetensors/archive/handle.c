@@ -90,25 +90,6 @@ uint64_t lmc_st_tensor_count(const lmc_st_file *file)
     return st_header_listed_count(&file->header);
 }
 
-/* The dimensions of a tensor that has more than the header keeps. NULL: out of memory. */
-static const uint64_t *make_shape(lmc_st_file *file, size_t index)
-{
-    const st_tensor *const tensor = &file->header.tensors[index];
-    pthread_mutex_lock(&file->shapes_lock);
-    if (!file->shapes)
-        file->shapes = st_allocate_zeroed(&file->memory, file->header.tensor_count, sizeof *file->shapes);
-    uint64_t *dims = !file->shapes ? NULL : file->shapes[index];
-    if (file->shapes && !dims) {
-        dims = st_allocate(&file->memory, tensor->rank * sizeof *dims);
-        st_shape shape = st_header_shape(&file->header, tensor);
-        for (unsigned i = 0; dims && i < tensor->rank; i++)
-            dims[i] = st_shape_next(&shape);
-        file->shapes[index] = dims;
-    }
-    pthread_mutex_unlock(&file->shapes_lock);
-    return dims;
-}
-
 void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tensor)
 {
     const st_tensor *const source = &file->header.tensors[index];
@@ -132,10 +113,25 @@ lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor
         return LMC_ERR_ARG;
     const st_tensor *const source = &file->header.tensors[index];
     const uint64_t *shape = NULL;
-    if (source->rank > ST_RANK_KEPT)
-        shape = make_shape((lmc_st_file *)file, (size_t)index); /* what it changes is behind a lock */
-    else if (source->rank > 0)
+    if (source->rank > ST_RANK_KEPT) {                  /* more dimensions than the header keeps */
+        lmc_st_file *const owner = (lmc_st_file *)file; /* what is changed of it is behind a lock */
+        pthread_mutex_lock(&owner->shapes_lock);
+        if (!owner->shapes)
+            owner->shapes =
+                st_allocate_zeroed(&owner->memory, owner->header.tensor_count, sizeof *owner->shapes);
+        uint64_t *dims = !owner->shapes ? NULL : owner->shapes[index];
+        if (owner->shapes && !dims) {
+            dims = st_allocate(&owner->memory, source->rank * sizeof *dims);
+            st_shape kept = st_header_shape(&owner->header, source);
+            for (unsigned i = 0; dims && i < source->rank; i++)
+                dims[i] = st_shape_next(&kept);
+            owner->shapes[index] = dims;
+        }
+        pthread_mutex_unlock(&owner->shapes_lock);
+        shape = dims; /* NULL: out of memory */
+    } else if (source->rank > 0) {
         shape = file->header.dims + source->shape_at;
+    }
     st_file_describe(file, (size_t)index, tensor);
     tensor->shape = shape;
     return !shape && source->rank > 0 ? LMC_ERR_NOMEM : LMC_OK;

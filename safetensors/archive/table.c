@@ -86,17 +86,17 @@ static uint64_t whole_hash(const st_table *table, const unsigned char *hashes, c
     return st_hasher_finish(&hasher);
 }
 
-static uint32_t base_features(const st_bases *bases)
-{
-    const unsigned list = bases->is_several ? ST_TABLE_FEATURE_FILES : ST_TABLE_FEATURE_BASE;
-    return bases->link_count == 0 ? 0 : 1u << list | (uint32_t)bases->has_lengths << ST_TABLE_FEATURE_LENGTHS;
-}
-
 void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,
                     unsigned method, unsigned char *dst)
 {
+    const st_bases *const bases = &table->bases;
+    const unsigned list_feature = bases->is_several ? ST_TABLE_FEATURE_FILES : ST_TABLE_FEATURE_BASE;
+    const uint32_t base_features = bases->link_count == 0
+                                       ? 0
+                                       : 1u << list_feature | (uint32_t)bases->has_lengths
+                                                                  << ST_TABLE_FEATURE_LENGTHS;
     const uint32_t features =
-        (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) | base_features(&table->bases) |
+        (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) | base_features |
         (table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS ? 0 : 1u << ST_TABLE_FEATURE_LAYOUT);
     memset(dst, 0, ST_TABLE_HEAD_NBYTES);
     lmc_store32(dst, ST_TABLE_MAGIC);
@@ -119,7 +119,7 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
         lmc_store32(lists + 4 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].alias);
         lmc_store32(lists + 8 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].owner);
     }
-    unsigned char *const layout = st_bases_write(&table->bases, lists + aliases_nbytes(table->alias_count));
+    unsigned char *const layout = st_bases_write(bases, lists + aliases_nbytes(table->alias_count));
     unsigned char *const tail = st_layout_write(&table->layout, layout);
     lmc_store64(tail, whole_hash(table, hashes, layout, (size_t)(tail - layout)));
     lmc_store64(tail + 8, table->archive_header_hash);
@@ -259,22 +259,6 @@ static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64
     return LMC_OK;
 }
 
-/* `src` are the hashes, `layout` the part for it, `tail` what stands behind the lists. */
-static lmc_status read_hashes(st_table *table, const unsigned char *src, const unsigned char *layout,
-                              const unsigned char *tail, uint64_t offset, lmc_st_diag *diag)
-{
-    table->hashes =
-        st_allocate_array(table->memory, (uint64_t)table->tensor_count + 1, sizeof *table->hashes);
-    if (!table->hashes)
-        return st_fail_nomem(diag);
-    for (size_t i = 0; i < table->tensor_count; i++)
-        table->hashes[i] = lmc_load64(src + i * ST_TABLE_HASH_NBYTES);
-    table->archive_header_hash = lmc_load64(tail + 8);
-    if (lmc_load64(tail) != whole_hash(table, src, layout, (size_t)(tail - layout)))
-        return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's hash of the file is wrong");
-    return LMC_OK;
-}
-
 lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const unsigned char *src,
                          size_t src_nbytes, uint64_t offset, lmc_st_diag *diag)
 {
@@ -306,8 +290,17 @@ lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const uns
     }
     if (has_feature(src, ST_TABLE_FEATURE_LAYOUT))
         LMC_TRY(st_layout_read(&table->layout, memory, src + at, table->tensor_count, offset + at, diag));
-    return read_hashes(table, src + hashes_at, src + at, src + src_nbytes - ST_TABLE_TAIL_NBYTES,
-                       offset + hashes_at, diag);
+    table->hashes = st_allocate_array(memory, (uint64_t)table->tensor_count + 1, sizeof *table->hashes);
+    if (!table->hashes)
+        return st_fail_nomem(diag);
+    for (size_t i = 0; i < table->tensor_count; i++)
+        table->hashes[i] = lmc_load64(src + hashes_at + i * ST_TABLE_HASH_NBYTES);
+    const unsigned char *const tail = src + src_nbytes - ST_TABLE_TAIL_NBYTES; /* behind the lists */
+    table->archive_header_hash = lmc_load64(tail + 8);
+    return lmc_load64(tail) == whole_hash(table, src + hashes_at, src + at, (size_t)(tail - (src + at)))
+               ? LMC_OK
+               : st_fail(diag, LMC_ERR_CHECKSUM, offset + hashes_at,
+                         "the archive table's hash of the file is wrong");
 }
 
 void st_table_free(st_table *table)

@@ -93,25 +93,6 @@ static lmc_status refuse_start(const os_input *input, lmc_status status, const c
     return st_fail(diag, status, 0, "%s", fault);
 }
 
-static lmc_status check_header_length(const os_input *input, uint64_t length, lmc_st_diag *diag)
-{
-    const uint64_t left = input->nbytes - 8;
-    if (length > LMC_ST_HEADER_NBYTES_MAX) /* of a text, say; a header of this size could be there */
-        return refuse_start(input, length > left ? LMC_ERR_HEADER : LMC_ERR_LIMIT,
-                            "the header's length exceeds 100,000,000 bytes: this is no safetensors file",
-                            diag);
-    if (length > left) {
-        const lmc_status status =
-            refuse_start(input, LMC_ERR_TRUNCATED, "the header's length exceeds the file", diag);
-        return status != LMC_ERR_TRUNCATED
-                   ? status
-                   : st_fail(diag, status, input->nbytes,
-                             "the file is cut short within its header: %llu bytes of it are missing",
-                             (unsigned long long)(length - left));
-    }
-    return length == 0 ? st_fail(diag, LMC_ERR_HEADER, 0, "the header's length is 0") : LMC_OK;
-}
-
 /* The header that stands in this file: a plain file's, or an archive header. */
 static lmc_status read_header(const st_reading *reading, st_header *header, lmc_st_diag *diag)
 {
@@ -123,11 +104,26 @@ static lmc_status read_header(const st_reading *reading, st_header *header, lmc_
         return refuse_start(input, LMC_ERR_TRUNCATED, "the file has fewer than 8 bytes", diag);
     LMC_TRY(os_input_read(input, 0, length_bytes, sizeof length_bytes, diag));
     const uint64_t length = lmc_load64(length_bytes);
-    LMC_TRY(check_header_length(input, length, diag));
+    const uint64_t left = input->nbytes - 8;
+    if (length > LMC_ST_HEADER_NBYTES_MAX) /* of a text, say; a header of this size could be there */
+        return refuse_start(input, length > left ? LMC_ERR_HEADER : LMC_ERR_LIMIT,
+                            "the header's length exceeds 100,000,000 bytes: this is no safetensors file",
+                            diag);
+    lmc_status status = LMC_OK;
+    if (length > left) {
+        status = refuse_start(input, LMC_ERR_TRUNCATED, "the header's length exceeds the file", diag);
+        return status != LMC_ERR_TRUNCATED
+                   ? status
+                   : st_fail(diag, status, input->nbytes,
+                             "the file is cut short within its header: %llu bytes of it are missing",
+                             (unsigned long long)(length - left));
+    }
+    if (length == 0)
+        return st_fail(diag, LMC_ERR_HEADER, 0, "the header's length is 0");
     unsigned char *const text = st_allocate(reading->memory, (size_t)length);
     if (!text)
         return st_fail_nomem(diag);
-    lmc_status status = os_input_read(input, 8, text, (size_t)length, diag);
+    status = os_input_read(input, 8, text, (size_t)length, diag);
     st_json json = {.text = text, .nbytes = (size_t)length};
     if (status == LMC_OK && !st_json_try(&json, '{'))
         status = refuse_start(input, LMC_ERR_HEADER, "malformed header: it does not begin with '{'", diag);
@@ -138,7 +134,7 @@ static lmc_status read_header(const st_reading *reading, st_header *header, lmc_
     const st_header_text source = {.text = text,
                                    .nbytes = (size_t)length,
                                    .offset = 8,
-                                   .data_nbytes = input->nbytes - 8 - length,
+                                   .data_nbytes = left - length,
                                    .may_be_short = reading->may_be_short};
     return reading->parse(reading->user, header, &source, diag);
 }

@@ -171,23 +171,6 @@ static int is_like_gguf(const st_reading *reading, const unsigned char *head, si
     return nbytes >= 4 && memcmp(head, "GGUF", 4) == 0;
 }
 
-static lmc_status read_start(gguf *file, uint64_t *value_count, lmc_st_diag *diag)
-{
-    uint32_t version = 0;
-    LMC_TRY(gguf_skip(&file->text, 4, diag));
-    LMC_TRY(gguf_read_u32(&file->text, &version, diag));
-    if ((version & 0xffff) == 0)
-        return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a big-endian GGUF file");
-    if (version != 2 && version != 3)
-        return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a GGUF file of version %u, only 2 and 3 are known",
-                       (unsigned)version);
-    LMC_TRY(gguf_read_u64(&file->text, &file->tensor_count, diag));
-    if (file->tensor_count > TENSOR_COUNT_MAX)
-        return st_fail(diag, LMC_ERR_LIMIT, 8, "a GGUF file of %llu tensors, more than %llu",
-                       (unsigned long long)file->tensor_count, (unsigned long long)TENSOR_COUNT_MAX);
-    return gguf_read_u64(&file->text, value_count, diag);
-}
-
 /* Skips `count` values of a type that stand one behind the other. */
 static lmc_status skip_values(gguf_text *text, uint32_t type, uint64_t count, unsigned depth,
                               lmc_st_diag *diag)
@@ -267,21 +250,6 @@ static lmc_status read_tensor(gguf_text *text, gguf_tensor *tensor, lmc_st_diag 
     return gguf_read_u64(text, &tensor->offset, diag);
 }
 
-/* The size that type and dimensions give; 0: an unknown type, or dimensions that do not fit it. */
-static int find_nbytes(const gguf_tensor *tensor, uint64_t *nbytes)
-{
-    const ggml_type type =
-        tensor->type < sizeof types / sizeof types[0] ? types[tensor->type] : (ggml_type){0};
-    const uint64_t row = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 1;
-    if (type.element_count == 0 || row % type.element_count != 0)
-        return 0;
-    *nbytes = 1;
-    for (size_t i = 0; i < tensor->rank; i++)
-        if (lmc_multiply_overflows(*nbytes, tensor->shape[i], nbytes))
-            return 0;
-    return !lmc_multiply_overflows(*nbytes / type.element_count, type.nbytes, nbytes);
-}
-
 /* Adds tensor `index`, unless it begins before *end, where the one before it ends: writers keep the order. What no size
  * is known of goes on to the next one. */
 static lmc_status add_tensor(gguf *file, uint64_t index, const gguf_tensor *tensor, uint64_t *end,
@@ -293,7 +261,16 @@ static lmc_status add_tensor(gguf *file, uint64_t index, const gguf_tensor *tens
     st_segment segment = {
         .dtype = LMC_DTYPE_U8, .name = (const char *)tensor->name, .name_nbytes = tensor->name_nbytes};
     uint64_t next = data_nbytes;
-    const int is_known = find_nbytes(tensor, &segment.nbytes);
+    /* the size that type and dimensions give, if the type is known and they fit it */
+    const ggml_type type =
+        tensor->type < sizeof types / sizeof types[0] ? types[tensor->type] : (ggml_type){0};
+    const uint64_t row = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 1;
+    int is_known = type.element_count > 0 && row % type.element_count == 0;
+    segment.nbytes = 1;
+    for (size_t i = 0; i < tensor->rank && is_known; i++)
+        is_known = !lmc_multiply_overflows(segment.nbytes, tensor->shape[i], &segment.nbytes);
+    is_known = is_known &&
+               !lmc_multiply_overflows(segment.nbytes / type.element_count, type.nbytes, &segment.nbytes);
     if (tensor->offset > data_nbytes || (is_known && segment.nbytes > data_nbytes - tensor->offset))
         return gguf_fail_cut_short(&file->text, diag);
     if (index + 1 < file->tensor_count)
@@ -303,8 +280,8 @@ static lmc_status add_tensor(gguf *file, uint64_t index, const gguf_tensor *tens
     segment.offset = file->data_offset + tensor->offset;
     if (!is_known)
         segment.nbytes = next - tensor->offset;
-    else if (types[tensor->type].element_count == 1) {
-        segment.dtype = types[tensor->type].dtype;
+    else if (type.element_count == 1) {
+        segment.dtype = type.dtype;
         segment.shape = tensor->shape;
         segment.rank = tensor->rank;
     }
@@ -316,7 +293,19 @@ static lmc_status find_tensors(gguf *file, lmc_st_diag *diag)
 {
     uint64_t value_count = 0, end = 0;
     gguf_tensor tensor;
-    LMC_TRY(read_start(file, &value_count, diag));
+    uint32_t version = 0;
+    LMC_TRY(gguf_skip(&file->text, 4, diag));
+    LMC_TRY(gguf_read_u32(&file->text, &version, diag));
+    if ((version & 0xffff) == 0)
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a big-endian GGUF file");
+    if (version != 2 && version != 3)
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a GGUF file of version %u, only 2 and 3 are known",
+                       (unsigned)version);
+    LMC_TRY(gguf_read_u64(&file->text, &file->tensor_count, diag));
+    if (file->tensor_count > TENSOR_COUNT_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, 8, "a GGUF file of %llu tensors, more than %llu",
+                       (unsigned long long)file->tensor_count, (unsigned long long)TENSOR_COUNT_MAX);
+    LMC_TRY(gguf_read_u64(&file->text, &value_count, diag));
     LMC_TRY(read_metadata(file, value_count, diag));
     /* the first pass over the descriptions: where each tensor begins, and where the data do */
     const uint64_t tensors_at = file->text.at;

@@ -132,39 +132,6 @@ static int find_dtype(char kind, uint64_t nbytes, lmc_dtype *dtype)
     return 0;
 }
 
-/* A dtype in one word: order, kind, size. */
-static int read_simple_descr(npy_text string, npy_descr *descr)
-{
-    if (is_equal(&string, "|O")) {
-        descr->is_object = 1;
-        return 1;
-    }
-    if (string.end - string.at < 3)
-        return 0;
-    const char order = (char)*string.at++;
-    const char kind = (char)*string.at++;
-    if (!memchr("<>|", order, 3) || !memchr("biufcmMSUV", kind, 10) ||
-        !read_number(&string, &descr->element_nbytes))
-        return 0;
-    const int has_unit = (kind == 'm' || kind == 'M') && string.at != string.end; /* [ns], [25s] */
-    if (has_unit ? *string.at != '[' || string.end[-1] != ']' : string.at != string.end)
-        return 0;
-    descr->is_big_endian = order == '>';
-    if (kind == 'U') /* code points */
-        return !lmc_multiply_overflows(descr->element_nbytes, 4, &descr->element_nbytes);
-    if (find_dtype(kind, descr->element_nbytes, &descr->dtype)) {
-        descr->is_guess = 0;
-        descr->is_pair = kind == 'c' && descr->element_nbytes == 16;
-        return order != '|' || descr->element_nbytes == 1;
-    }
-    /* what numpy writes for the bfloat16 of ml_dtypes; its own void types have no order */
-    if (kind == 'V' && order == '<' && descr->element_nbytes == 2) {
-        descr->is_guess = 0;
-        descr->dtype = LMC_DTYPE_BF16;
-    }
-    return 1;
-}
-
 static int read_descr(npy_text *text, npy_descr *descr, unsigned depth);
 
 /* A structured dtype, behind its bracket. A field is a name or (title, name), a dtype, and perhaps a shape. */
@@ -204,7 +171,35 @@ static int read_descr(npy_text *text, npy_descr *descr, unsigned depth)
     if (!read_string(text, &string))
         return 0;
     descr->word = string;
-    return read_simple_descr(string, descr);
+    /* in one word: order, kind, size */
+    if (is_equal(&string, "|O")) {
+        descr->is_object = 1;
+        return 1;
+    }
+    if (string.end - string.at < 3)
+        return 0;
+    const char order = (char)*string.at++;
+    const char kind = (char)*string.at++;
+    if (!memchr("<>|", order, 3) || !memchr("biufcmMSUV", kind, 10) ||
+        !read_number(&string, &descr->element_nbytes))
+        return 0;
+    const int has_unit = (kind == 'm' || kind == 'M') && string.at != string.end; /* [ns], [25s] */
+    if (has_unit ? *string.at != '[' || string.end[-1] != ']' : string.at != string.end)
+        return 0;
+    descr->is_big_endian = order == '>';
+    if (kind == 'U') /* code points */
+        return !lmc_multiply_overflows(descr->element_nbytes, 4, &descr->element_nbytes);
+    if (find_dtype(kind, descr->element_nbytes, &descr->dtype)) {
+        descr->is_guess = 0;
+        descr->is_pair = kind == 'c' && descr->element_nbytes == 16;
+        return order != '|' || descr->element_nbytes == 1;
+    }
+    /* what numpy writes for the bfloat16 of ml_dtypes; its own void types have no order */
+    if (kind == 'V' && order == '<' && descr->element_nbytes == 2) {
+        descr->is_guess = 0;
+        descr->dtype = LMC_DTYPE_BF16;
+    }
+    return 1;
 }
 
 /* The dictionary: each of the three keys once. */
@@ -282,29 +277,6 @@ int st_npy_read_header(const unsigned char *head, size_t nbytes, st_npy *npy)
 
 /* ---- the array ---- */
 
-/* The dimensions in the order of the file, with one for the parts of an element if it has several. Strides count these
- * parts. */
-static void set_view(const st_npy *npy, uint64_t parts, uint64_t *shape, uint64_t *strides,
-                     st_segment_view *view)
-{
-    uint64_t stride = parts;
-    memcpy(shape, npy->shape, npy->rank * sizeof *shape);
-    view->shape = shape;
-    view->rank = npy->rank;
-    if (parts != 1)
-        shape[view->rank++] = parts;
-    if (!npy->is_fortran)
-        return;
-    /* a product may only be too large if a dimension is 0 */
-    for (size_t i = 0; i < npy->rank; i++) {
-        strides[i] = stride;
-        if (lmc_multiply_overflows(stride, shape[i], &stride))
-            stride = 0;
-    }
-    strides[npy->rank] = 1;
-    view->strides = strides;
-}
-
 lmc_status st_npy_add(st_segments *segments, const st_npy *npy, st_segment *segment, lmc_st_diag *diag)
 {
     uint64_t shape[ST_NPY_RANK_MAX + 1], strides[ST_NPY_RANK_MAX + 1];
@@ -318,7 +290,24 @@ lmc_status st_npy_add(st_segments *segments, const st_npy *npy, st_segment *segm
             st_segments_guess(segments->reading, segment->offset, segment->nbytes, &segment->dtype, diag));
     if (npy->rank > ST_NPY_RANK_MAX)
         return st_segments_add(segments, segment, diag);
-    set_view(npy, npy->is_guess ? npy->element_nbytes : 1 + (uint64_t)npy->is_pair, shape, strides, &view);
+    /* the dimensions in the order of the file, with one for the parts of an element if it has several; strides count
+     * these parts */
+    const uint64_t parts = npy->is_guess ? npy->element_nbytes : 1 + (uint64_t)npy->is_pair;
+    memcpy(shape, npy->shape, npy->rank * sizeof *shape);
+    view.shape = shape;
+    view.rank = npy->rank;
+    if (parts != 1)
+        shape[view.rank++] = parts;
+    if (npy->is_fortran) {
+        uint64_t stride = parts;
+        for (size_t i = 0; i < npy->rank; i++) {
+            strides[i] = stride;
+            if (lmc_multiply_overflows(stride, shape[i], &stride))
+                stride = 0; /* a product may only be too large if a dimension is 0 */
+        }
+        strides[npy->rank] = 1;
+        view.strides = strides;
+    }
     const int is_plain = !npy->is_big_endian && !npy->is_fortran;
     if (is_plain && view.rank <= ST_NPY_RANK_MAX && (!npy->is_guess || npy->element_nbytes == 1)) {
         segment->shape = view.shape;

@@ -404,21 +404,6 @@ static int step(pickle_reader *reader, unsigned char op)
     }
 }
 
-static int read_opcodes(pickle_reader *reader, const volatile int *cancel)
-{
-    const unsigned char *const bytes = reader->pickle->bytes;
-    if (reader->pickle->nbytes > ST_PICKLE_NBYTES_MAX || reader->pickle->nbytes == 0 || bytes[0] != OP_PROTO)
-        return 0;
-    for (uint32_t i = 0; i < ST_PICKLE_STEP_COUNT_MAX && reader->at < reader->pickle->nbytes; i++) {
-        const unsigned char op = bytes[reader->at++];
-        if (op == '.') /* STOP */
-            return top(reader, &reader->pickle->root);
-        if (!step(reader, op) || (i % CANCEL_STEP_COUNT == 0 && st_is_cancelled(cancel)))
-            return 0;
-    }
-    return 0;
-}
-
 lmc_status st_pickle_read(st_pickle *pickle, const lmc_allocator *memory, const volatile int *cancel,
                           const unsigned char *bytes, size_t nbytes, int *is_understood, lmc_st_diag *diag)
 {
@@ -429,7 +414,14 @@ lmc_status st_pickle_read(st_pickle *pickle, const lmc_allocator *memory, const 
         st_buffer_grow(memory, &reader.stack, FIRST_WORDS_NBYTES)) {
         pickle->word_count = EMPTY_TUPLE_PLACE + 1;
         st_graph_words(pickle, 0)[EMPTY_TUPLE_PLACE] = 0;
-        *is_understood = read_opcodes(&reader, cancel);
+        int goes_on = nbytes > 0 && nbytes <= ST_PICKLE_NBYTES_MAX && bytes[0] == OP_PROTO;
+        for (uint32_t i = 0; goes_on && i < ST_PICKLE_STEP_COUNT_MAX && reader.at < nbytes; i++) {
+            const unsigned char op = bytes[reader.at++];
+            if (op == '.') /* STOP */
+                *is_understood = top(&reader, &pickle->root);
+            goes_on =
+                op != '.' && step(&reader, op) && !(i % CANCEL_STEP_COUNT == 0 && st_is_cancelled(cancel));
+        }
     } else {
         reader.is_out_of_memory = 1;
     }

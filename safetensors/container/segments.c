@@ -255,22 +255,6 @@ static int compare_places(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static void sort_and_part(st_segments *segments)
-{
-    st_kept_segment *const list = kept_list(segments);
-    uint64_t end = 0;
-    size_t count = 0;
-    if (segments->count > 1)
-        qsort(list, segments->count, sizeof *list, compare_places);
-    for (size_t i = 0; i < segments->count; i++) {
-        if (list[i].offset < end)
-            continue;
-        end = list[i].offset + list[i].nbytes;
-        list[count++] = list[i];
-    }
-    segments->count = count;
-}
-
 /* ---- names ---- */
 
 /* A hash table of the names given so far: their numbers plus one, at most half full. */
@@ -455,8 +439,19 @@ lmc_status st_segments_finish(st_segments *segments, lmc_st_container kind, st_c
                               lmc_st_diag *diag)
 {
     const st_reading *const reading = segments->reading;
+    st_kept_segment *const list = kept_list(segments);
     st_header_text text;
-    sort_and_part(segments);
+    uint64_t end = 0;
+    size_t count = 0;
+    if (segments->count > 1)
+        qsort(list, segments->count, sizeof *list, compare_places);
+    for (size_t i = 0; i < segments->count; i++) {
+        if (list[i].offset < end)
+            continue;
+        end = list[i].offset + list[i].nbytes;
+        list[count++] = list[i];
+    }
+    segments->count = count;
     LMC_TRY(make_names_unlike(segments, diag));
     LMC_TRY(write_header(segments, &text, diag));
     contents->kind = kind;
@@ -464,13 +459,9 @@ lmc_status st_segments_finish(st_segments *segments, lmc_st_container kind, st_c
     contents->places = st_allocate_array(reading->memory, segments->count + 1, sizeof *contents->places);
     if (!contents->places)
         return st_fail_nomem(diag);
-    uint64_t end = 0;
-    for (size_t i = 0; i < segments->count; i++) {
-        const st_kept_segment *const kept = &kept_list(segments)[i];
-        contents->places[i] = kept->offset;
-        end = kept->offset + kept->nbytes;
-    }
-    contents->places[segments->count] = end;
+    for (size_t i = 0; i < count; i++)
+        contents->places[i] = list[i].offset;
+    contents->places[count] = end;
     return LMC_OK;
 }
 

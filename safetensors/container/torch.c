@@ -41,22 +41,6 @@ static int begins_with(st_string string, st_string start)
     return string.nbytes >= start.nbytes && memcmp(string.bytes, start.bytes, start.nbytes) == 0;
 }
 
-/* Returns 1 if there is FOLDER/data.pkl. */
-static int find_folder(const st_zip *zip, st_string *folder)
-{
-    static const char pickle[] = "/data.pkl";
-    for (size_t i = 0; i < zip->entry_count; i++) {
-        const st_string name = st_zip_name(zip, st_zip_entry_at(zip, i));
-        const char *const slash = memchr(name.bytes, '/', name.nbytes);
-        if (slash && slash != name.bytes &&
-            st_string_equals(behind(name, (size_t)(slash - name.bytes)), string_of(pickle))) {
-            *folder = (st_string){name.bytes, (size_t)(slash - name.bytes) + 1};
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* The plain entry of this name in the folder, or NULL. */
 static const st_zip_entry *find_entry(const archive *archive, const char *name)
 {
@@ -84,28 +68,6 @@ static int is_storage(const archive *archive, const part *part, const st_zip_ent
         return 0;
     *key = behind(*key, strlen(part->folder));
     return key->nbytes > 0;
-}
-
-static lmc_status list_storages(const archive *archive, const part *part, st_storages *storages,
-                                lmc_st_diag *diag)
-{
-    const st_zip *const zip = archive->zip;
-    st_string key;
-    size_t count = 0;
-    for (size_t i = 0; i < zip->entry_count; i++)
-        count += (size_t)is_storage(archive, part, st_zip_entry_at(zip, i), &key);
-    storages->list = st_allocate_zeroed(zip->memory, count, sizeof *storages->list);
-    if (!storages->list)
-        return st_fail_nomem(diag);
-    for (size_t i = 0; i < zip->entry_count; i++) {
-        st_zip_entry *const entry = st_zip_entry_at(zip, i);
-        if (!is_storage(archive, part, entry, &key))
-            continue;
-        storages->list[storages->count++] =
-            (st_storage){.key = key, .nbytes = entry->nbytes, .number = (uint32_t)i};
-        entry->is_done = 1;
-    }
-    return LMC_OK;
 }
 
 /* ---- the pickle ---- */
@@ -221,7 +183,21 @@ static lmc_status add_part(const archive *archive, const part *part, lmc_st_diag
 {
     st_storages storages = {.memory = archive->segments->reading->memory};
     st_buffer room = {0};
-    lmc_status status = list_storages(archive, part, &storages, diag);
+    const st_zip *const zip = archive->zip;
+    st_string key;
+    size_t count = 0;
+    for (size_t i = 0; i < zip->entry_count; i++)
+        count += (size_t)is_storage(archive, part, st_zip_entry_at(zip, i), &key);
+    storages.list = st_allocate_zeroed(storages.memory, count, sizeof *storages.list);
+    lmc_status status = storages.list ? LMC_OK : st_fail_nomem(diag);
+    for (size_t i = 0; i < zip->entry_count && status == LMC_OK; i++) {
+        st_zip_entry *const entry = st_zip_entry_at(zip, i);
+        if (!is_storage(archive, part, entry, &key))
+            continue;
+        storages.list[storages.count++] =
+            (st_storage){.key = key, .nbytes = entry->nbytes, .number = (uint32_t)i};
+        entry->is_done = 1;
+    }
     if (status == LMC_OK && storages.count > 0)
         status = read_pickle(archive, part, &storages, diag);
     for (size_t i = 0; i < storages.count && status == LMC_OK; i++)
@@ -236,7 +212,14 @@ lmc_status st_torch_add(st_segments *segments, st_zip *zip, lmc_st_diag *diag)
     static const part data = {"data.pkl", "data/", ""};
     static const part constants = {"constants.pkl", "constants/", "constants"};
     archive archive = {.segments = segments, .zip = zip};
-    if (!find_folder(zip, &archive.folder))
+    for (size_t i = 0; i < zip->entry_count && !archive.folder.bytes; i++) {
+        const st_string name = st_zip_name(zip, st_zip_entry_at(zip, i));
+        const char *const slash = memchr(name.bytes, '/', name.nbytes);
+        if (slash && slash != name.bytes &&
+            st_string_equals(behind(name, (size_t)(slash - name.bytes)), string_of("/data.pkl")))
+            archive.folder = (st_string){name.bytes, (size_t)(slash - name.bytes) + 1};
+    }
+    if (!archive.folder.bytes)
         return LMC_OK;
     char order[3];
     const st_zip_entry *const entry = find_entry(&archive, "byteorder");

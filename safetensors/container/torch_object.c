@@ -259,13 +259,6 @@ static void visit_object(object_walk *walk, st_value value)
     visit_state(walk, object.state);
 }
 
-static void visit_tuple(object_walk *walk, st_value value)
-{
-    const st_tuple tuple = st_value_tuple(walk->pickle, value);
-    for (size_t i = 0; i < tuple.count && has_patience(walk); i++)
-        visit_below(walk, 0, 0, i, tuple.items[i]);
-}
-
 /* A tensor has a name for each path that leads to it through lists and dicts. Other objects are visited once: some know
  * all others. */
 static int may_visit_again(const object_walk *walk, st_value value)
@@ -297,12 +290,15 @@ static void visit(object_walk *walk, st_value value)
         return;
     walk->is_again |= !is_first;
     walk->open[walk->depth++] = value;
-    if (st_value_kind_of(value) == ST_VALUE_OBJECT)
+    if (st_value_kind_of(value) == ST_VALUE_OBJECT) {
         visit_object(walk, value);
-    else if (st_value_kind_of(value) == ST_VALUE_TUPLE)
-        visit_tuple(walk, value);
-    else
+    } else if (st_value_kind_of(value) == ST_VALUE_TUPLE) {
+        const st_tuple tuple = st_value_tuple(walk->pickle, value);
+        for (size_t i = 0; i < tuple.count && has_patience(walk); i++)
+            visit_below(walk, 0, 0, i, tuple.items[i]);
+    } else {
         visit_items(walk, value);
+    }
     walk->depth--;
     walk->is_again = was_again;
 }

@@ -212,7 +212,8 @@ const char *st_torch_tensor_shape(const st_pickle *pickle, const st_torch_tensor
     *shape = (st_torch_shape){.rank = 0};
     if (!tensor->has_dtype)
         return "its dtype is not known";
-    const uint64_t element_nbytes = st_torch_dtype_nbytes(tensor->type);
+    const int is_of_two = tensor->type.form == ST_TORCH_PAIR || tensor->type.form == ST_TORCH_PACKED;
+    const uint64_t element_nbytes = lmc_dtype_nbits(tensor->type.dtype) * (is_of_two ? 2 : 1) / 8;
     if (tensor->is_alone) {
         shape->dims[0] = nbytes / element_nbytes;
         shape->strides[0] = shape->rank = 1;

@@ -24,13 +24,6 @@ typedef struct st_torch_dtype {
 int st_torch_storage_dtype(st_string name, st_torch_dtype *dtype);
 int st_torch_find_dtype(st_string name, st_torch_dtype *dtype);
 
-/* Bytes of an element of torch. */
-static inline uint64_t st_torch_dtype_nbytes(st_torch_dtype dtype)
-{
-    return lmc_dtype_nbits(dtype.dtype) *
-           (dtype.form == ST_TORCH_PAIR || dtype.form == ST_TORCH_PACKED ? 2 : 1) / 8;
-}
-
 /* ---- tensors ---- */
 
 /* torch allows 64. */

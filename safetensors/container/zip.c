@@ -108,23 +108,6 @@ static lmc_status add_npy(zip_entries *zip, const st_zip_entry *entry, int *is_d
     return st_npy_add(zip->segments, &npy, &segment, diag);
 }
 
-static lmc_status add_entries(zip_entries *zip, lmc_st_diag *diag)
-{
-    for (size_t i = 0; i < zip->zip.entry_count; i++) {
-        const st_zip_entry *const entry = st_zip_entry_at(&zip->zip, i);
-        int is_done = entry->is_done || !entry->is_plain;
-        if (i % CANCEL_ENTRY_COUNT == 0 && st_is_cancelled(zip->reading->cancel))
-            return st_fail_cancelled(diag);
-        if (!is_done)
-            LMC_TRY(add_npy(zip, entry, &is_done, diag));
-        const st_string name = st_zip_name(&zip->zip, entry);
-        if (!is_done && entry->nbytes >= ENTRY_NBYTES_MIN && !ends_with(name, ".pkl"))
-            LMC_TRY(st_segments_add_pieces(zip->segments, name.bytes, name.nbytes, entry->data_offset,
-                                           entry->nbytes, diag));
-    }
-    return LMC_OK;
-}
-
 /* ---- one of them ---- */
 
 static lmc_status add_zip(st_segments *segments, const zip_chain *chain, size_t index_from_end,
@@ -138,14 +121,24 @@ static lmc_status add_zip(st_segments *segments, const zip_chain *chain, size_t 
         snprintf(prefix, sizeof prefix, "%zu/", chain->count - 1 - index_from_end);
     segments->prefix = prefix;
     lmc_status status = st_zip_read(zip.reading, end, &zip.zip, diag);
-    if (status == LMC_ERR_HEADER && index_from_end > 0) { /* the last one must hold up */
+    const int is_skipped = status == LMC_ERR_HEADER && index_from_end > 0; /* the last one must hold up */
+    if (status == LMC_OK)
+        status = st_torch_add(segments, &zip.zip, diag);
+    for (size_t i = 0; i < zip.zip.entry_count && status == LMC_OK; i++) {
+        const st_zip_entry *const entry = st_zip_entry_at(&zip.zip, i);
+        const st_string name = st_zip_name(&zip.zip, entry);
+        int is_done = entry->is_done || !entry->is_plain;
+        if (i % CANCEL_ENTRY_COUNT == 0 && st_is_cancelled(zip.reading->cancel))
+            status = st_fail_cancelled(diag);
+        if (status == LMC_OK && !is_done)
+            status = add_npy(&zip, entry, &is_done, diag);
+        if (status == LMC_OK && !is_done && entry->nbytes >= ENTRY_NBYTES_MIN && !ends_with(name, ".pkl"))
+            status = st_segments_add_pieces(segments, name.bytes, name.nbytes, entry->data_offset,
+                                            entry->nbytes, diag);
+    }
+    if (is_skipped) {
         *diag = diag_before;
         status = LMC_OK;
-    } else {
-        if (status == LMC_OK)
-            status = st_torch_add(segments, &zip.zip, diag);
-        if (status == LMC_OK)
-            status = add_entries(&zip, diag);
     }
     segments->prefix = "";
     st_zip_free(&zip.zip);

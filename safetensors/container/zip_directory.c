@@ -281,16 +281,6 @@ static lmc_status read_entry(directory_reader *reader, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-static lmc_status read_entries(directory_reader *reader, lmc_st_diag *diag)
-{
-    for (uint64_t i = 0; i < reader->end->entry_count; i++) {
-        if (i % CANCEL_ENTRY_COUNT == 0 && st_is_cancelled(reader->reading->cancel))
-            return st_fail_cancelled(diag);
-        LMC_TRY(read_entry(reader, diag));
-    }
-    return reader->at == reader->directory_end ? LMC_OK : fail_directory(reader, diag);
-}
-
 /* ---- where the data are ---- */
 
 /* By the places of local headers, then by the order of the directory. */
@@ -303,41 +293,13 @@ static int compare_places(const void *left, const void *right)
     return a->name_at < b->name_at ? -1 : a->name_at > b->name_at;
 }
 
-typedef struct local_reader {
-    const st_reading *reading;
-    uint64_t plain_end; /* of the last plain entry so far */
-    uint64_t data_end;  /* of the ZIP: its directory */
-    os_window window;   /* short entries stand close to each other */
-    unsigned char room[LOCAL_WINDOW_NBYTES];
-} local_reader;
-
-static lmc_status find_data(local_reader *reader, st_zip_entry *entry, lmc_st_diag *diag)
-{
-    entry->is_plain = 0;
-    if (entry->local_offset < reader->plain_end || reader->data_end - entry->local_offset < LOCAL_NBYTES)
-        return LMC_OK;
-    const unsigned char *local = os_window_find(&reader->window, entry->local_offset, LOCAL_NBYTES);
-    if (!local) {
-        const uint64_t left = reader->data_end - entry->local_offset;
-        const size_t nbytes = left < sizeof reader->room ? (size_t)left : sizeof reader->room;
-        LMC_TRY(os_input_read(reader->reading->input, entry->local_offset, reader->room, nbytes, diag));
-        reader->window = (os_window){reader->room, entry->local_offset, entry->local_offset + nbytes};
-        local = reader->room;
-    }
-    entry->data_offset = entry->local_offset + LOCAL_NBYTES + lmc_load16(local + 26) + lmc_load16(local + 28);
-    entry->is_plain = lmc_load32(local) == ST_ZIP_LOCAL_MAGIC && lmc_load16(local + 8) == 0 &&
-                      (lmc_load16(local + 6) & FLAGS_REFUSED) == 0 &&
-                      entry->data_offset <= reader->data_end &&
-                      entry->nbytes <= reader->data_end - entry->data_offset;
-    if (entry->is_plain)
-        reader->plain_end = entry->data_offset + entry->nbytes;
-    return LMC_OK;
-}
-
 static lmc_status find_all_data(const st_reading *reading, const st_zip_end *end, st_zip *zip,
                                 lmc_st_diag *diag)
 {
-    local_reader reader = {.reading = reading, .plain_end = end->begin, .data_end = end->directory_offset};
+    uint64_t plain_end = end->begin;                 /* of the last plain entry so far */
+    const uint64_t data_end = end->directory_offset; /* of the ZIP: its directory */
+    os_window window = {0};                          /* short entries stand close to each other */
+    unsigned char room[LOCAL_WINDOW_NBYTES];
     int is_sorted = 1;
     for (size_t i = 1; i < zip->entry_count && is_sorted; i++)
         is_sorted = compare_places(st_zip_entry_at(zip, i - 1), st_zip_entry_at(zip, i)) <= 0;
@@ -347,8 +309,26 @@ static lmc_status find_all_data(const st_reading *reading, const st_zip_end *end
         st_zip_entry *const entry = st_zip_entry_at(zip, i);
         if (i % CANCEL_ENTRY_COUNT == 0 && st_is_cancelled(reading->cancel))
             return st_fail_cancelled(diag);
+        if (!entry->is_plain)
+            continue;
+        entry->is_plain = 0;
+        if (entry->local_offset < plain_end || data_end - entry->local_offset < LOCAL_NBYTES)
+            continue;
+        const unsigned char *local = os_window_find(&window, entry->local_offset, LOCAL_NBYTES);
+        if (!local) {
+            const uint64_t left = data_end - entry->local_offset;
+            const size_t nbytes = left < sizeof room ? (size_t)left : sizeof room;
+            LMC_TRY(os_input_read(reading->input, entry->local_offset, room, nbytes, diag));
+            window = (os_window){room, entry->local_offset, entry->local_offset + nbytes};
+            local = room;
+        }
+        entry->data_offset =
+            entry->local_offset + LOCAL_NBYTES + lmc_load16(local + 26) + lmc_load16(local + 28);
+        entry->is_plain = lmc_load32(local) == ST_ZIP_LOCAL_MAGIC && lmc_load16(local + 8) == 0 &&
+                          (lmc_load16(local + 6) & FLAGS_REFUSED) == 0 && entry->data_offset <= data_end &&
+                          entry->nbytes <= data_end - entry->data_offset;
         if (entry->is_plain)
-            LMC_TRY(find_data(&reader, entry, diag));
+            plain_end = entry->data_offset + entry->nbytes;
     }
     return LMC_OK;
 }
@@ -371,7 +351,12 @@ lmc_status st_zip_read(const st_reading *reading, const st_zip_end *end, st_zip 
                                                    : ENTRIES_WINDOW_NBYTES);
     if (!reader.room)
         return st_fail_nomem(diag);
-    const lmc_status status = read_entries(&reader, diag);
+    lmc_status status = LMC_OK;
+    for (uint64_t i = 0; i < end->entry_count && status == LMC_OK; i++)
+        status = i % CANCEL_ENTRY_COUNT == 0 && st_is_cancelled(reading->cancel) ? st_fail_cancelled(diag)
+                                                                                 : read_entry(&reader, diag);
+    if (status == LMC_OK && reader.at != reader.directory_end)
+        status = fail_directory(&reader, diag);
     st_release(reading->memory, reader.room);
     return status != LMC_OK ? status : find_all_data(reading, end, zip, diag);
 }

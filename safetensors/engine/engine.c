@@ -188,22 +188,6 @@ void st_engine_let_next_part_go_on(st_worker *worker)
 
 /* ---- doing jobs ---- */
 
-static void do_prepare(st_worker *worker, st_slot *slot)
-{
-    st_engine *const engine = worker->engine;
-    const lmc_status status =
-        engine->ops->prepare ? engine->ops->prepare(engine->user, worker, slot) : LMC_OK;
-    pthread_mutex_lock(&engine->lock);
-    slot->status = status;
-    if (status != LMC_OK) {
-        slot->diag = worker->diag;
-        worker->diag = *engine->blank; /* this worker goes on: the fault is not its last word */
-    }
-    slot->is_ready = 1;
-    pthread_cond_broadcast(&engine->changed);
-    pthread_mutex_unlock(&engine->lock);
-}
-
 static void release_item(st_engine *engine, work_item *item)
 {
     if (!engine->ops->release)
@@ -296,7 +280,17 @@ static void *do_jobs(void *argument)
             return NULL;
         st_slot *const slot = &next.item->slot;
         if (next.kind == JOB_PREPARE) {
-            do_prepare(worker, slot);
+            const lmc_status status =
+                engine->ops->prepare ? engine->ops->prepare(engine->user, worker, slot) : LMC_OK;
+            pthread_mutex_lock(&engine->lock);
+            slot->status = status;
+            if (status != LMC_OK) {
+                slot->diag = worker->diag;
+                worker->diag = *engine->blank; /* this worker goes on: the fault is not its last word */
+            }
+            slot->is_ready = 1;
+            pthread_cond_broadcast(&engine->changed);
+            pthread_mutex_unlock(&engine->lock);
         } else if (next.kind == JOB_BATCH) {
             do_batch(worker, next.item, &next.part);
         } else {

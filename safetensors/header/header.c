@@ -211,31 +211,8 @@ static int compare_places(const void *left, const void *right)
     return a->raw_name.offset < b->raw_name.offset ? -1 : 1;
 }
 
-/* Why place, shape and dtype of a tensor contradict each other, or the end of the tensor before it; NULL if they do
- * not. Dimensions are multiplied in their order, as the official package does: [0, 2^63, 4] is a size, [2^63, 4, 0] is
- * not. */
-static const char *layout_fault(const st_header *header, const st_tensor *tensor, uint64_t expected_begin)
-{
-    uint64_t nbits = 1;
-    int overflows = 0;
-    st_shape shape = st_header_shape(header, tensor);
-    if (tensor->end < tensor->begin)
-        return "its data_offsets are reversed";
-    if (tensor->begin != expected_begin)
-        return tensor->begin < expected_begin ? "its data overlaps another tensor's"
-                                              : "there is a hole before its data";
-    for (unsigned i = 0; i < tensor->rank; i++)
-        overflows |= lmc_multiply_overflows(nbits, st_shape_next(&shape), &nbits);
-    overflows |= lmc_multiply_overflows(nbits, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits);
-    if (overflows)
-        return "the size of its shape does not fit 64 bits";
-    if (nbits % 8 != 0)
-        return "its elements do not fill whole bytes";
-    if (nbits / 8 != tensor->end - tensor->begin)
-        return "shape and dtype do not give the size of its data_offsets";
-    return NULL;
-}
-
+/* Place, shape and dtype of a tensor must not contradict each other, or the end of the tensor before it. Dimensions are
+ * multiplied in their order, as the official package does: [0, 2^63, 4] is a size, [2^63, 4, 0] is not. */
 static lmc_status check_layout(const st_header *header, const st_header_text *source, lmc_st_diag *diag)
 {
     const uint64_t data_nbytes = source->data_nbytes;
@@ -243,7 +220,20 @@ static lmc_status check_layout(const st_header *header, const st_header_text *so
     uint64_t end = 0;
     for (size_t i = 0; i < header->tensor_count; i++) {
         const st_tensor *const tensor = &header->tensors[i];
-        const char *const fault = layout_fault(header, tensor, end);
+        st_shape shape = st_header_shape(header, tensor);
+        uint64_t nbits = 1;
+        int overflows = 0;
+        for (unsigned j = 0; j < tensor->rank; j++)
+            overflows |= lmc_multiply_overflows(nbits, st_shape_next(&shape), &nbits);
+        overflows |= lmc_multiply_overflows(nbits, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits);
+        const char *const fault = tensor->end < tensor->begin ? "its data_offsets are reversed"
+                                  : tensor->begin < end       ? "its data overlaps another tensor's"
+                                  : tensor->begin > end       ? "there is a hole before its data"
+                                  : overflows                 ? "the size of its shape does not fit 64 bits"
+                                  : nbits % 8 != 0            ? "its elements do not fill whole bytes"
+                                  : nbits / 8 != tensor->end - tensor->begin
+                                      ? "shape and dtype do not give the size of its data_offsets"
+                                      : NULL;
         if (fault)
             return refuse_tensor(header, tensor, source->offset, fault, diag);
         end = tensor->end;

@@ -90,33 +90,26 @@ static lmc_status check_value(index_check *check, st_span value)
     return LMC_OK;
 }
 
-static lmc_status check_weight_map(index_check *check)
-{
-    st_json *const json = &check->json;
-    const unsigned char *const text = json->text;
-    st_span key;
-    st_span value;
-    for (size_t count = 0; st_json_next(json, '{', &count, &key) && st_json_string(json, &value);) {
-        if (value.nbytes != check->last_value.nbytes ||
-            memcmp(text + value.offset, text + check->last_value.offset, value.nbytes) != 0)
-            LMC_TRY(check_value(check, value));
-        check->last_value = value;
-    }
-    return json->fault ? fail_json(check) : LMC_OK;
-}
-
 /* The text of the index, in check->json. */
 static lmc_status check_text(index_check *check)
 {
     st_json *const json = &check->json;
-    st_span key;
+    const unsigned char *const text = json->text;
+    st_span key, value;
     for (size_t count = 0; st_json_next(json, '{', &count, &key);) {
-        if (st_json_string_is(json->text, key, "weight_map")) {
-            check->has_weight_map = 1;
-            LMC_TRY(check_weight_map(check));
-        } else if (!st_json_skip_value(json, DEPTH_MAX)) {
+        const int is_weight_map = st_json_string_is(text, key, "weight_map");
+        check->has_weight_map |= is_weight_map;
+        if (!is_weight_map && !st_json_skip_value(json, DEPTH_MAX))
             return fail_json(check);
+        for (size_t i = 0;
+             is_weight_map && st_json_next(json, '{', &i, &key) && st_json_string(json, &value);) {
+            if (value.nbytes != check->last_value.nbytes ||
+                memcmp(text + value.offset, text + check->last_value.offset, value.nbytes) != 0)
+                LMC_TRY(check_value(check, value));
+            check->last_value = value;
         }
+        if (json->fault)
+            return fail_json(check);
     }
     st_json_skip_space(json);
     if (json->fault || json->at != json->nbytes)

@@ -211,34 +211,30 @@ static int read_list(views_pass *pass, size_t tensor, uint64_t tensor_nbytes)
     return !json->fault && (count > 0 || refuse(pass, "its views are none"));
 }
 
-/* Reads the entry of a tensor again, for this key. The text was checked. */
-static int read_entry(views_pass *pass, size_t index, const st_tensor *tensor)
-{
-    st_json *const json = &pass->json;
-    st_span raw;
-    int has_views = 0;
-    json->at = tensor->raw_name.offset;
-    if (!st_json_string(json, &raw) || !st_json_try(json, ':'))
-        return 0;
-    for (size_t count = 0; st_json_next(json, '{', &count, &raw);) {
-        const int is_views = st_json_string_is(json->text, raw, "views");
-        if (is_views && has_views)
-            return refuse(pass, "its views stand twice");
-        has_views |= is_views;
-        if (!(is_views ? read_list(pass, index, tensor->end - tensor->begin)
-                       : st_json_skip_value(json, VALUE_DEPTH)))
-            return 0;
-    }
-    return 1;
-}
-
+/* Reads the entries of tensors again, for this key. The text was checked. */
 static lmc_status read_entries(views_pass *pass, const st_scan *scanned, st_views_fault *fault)
 {
-    for (size_t i = 0; i < scanned->tensor_count; i++)
-        if (!read_entry(pass, i, &scanned->tensors[i])) {
-            *fault = (st_views_fault){pass->json.fault, i};
+    st_json *const json = &pass->json;
+    for (size_t i = 0; i < scanned->tensor_count; i++) {
+        const st_tensor *const tensor = &scanned->tensors[i];
+        st_span raw;
+        int has_views = 0;
+        json->at = tensor->raw_name.offset;
+        int is_read = st_json_string(json, &raw) && st_json_try(json, ':');
+        for (size_t count = 0; is_read && st_json_next(json, '{', &count, &raw);) {
+            const int is_views = st_json_string_is(json->text, raw, "views");
+            if (is_views && has_views)
+                is_read = refuse(pass, "its views stand twice");
+            else
+                is_read = is_views ? read_list(pass, i, tensor->end - tensor->begin)
+                                   : st_json_skip_value(json, VALUE_DEPTH);
+            has_views |= is_views;
+        }
+        if (!is_read) {
+            *fault = (st_views_fault){json->fault, i};
             return LMC_ERR_HEADER;
         }
+    }
     return LMC_OK;
 }
 

@@ -51,6 +51,15 @@ int os_folder_is_folder(int folder_fd, const char *name)
     return fstatat(folder_fd, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
 }
 
+int os_folder_file_nbytes(int folder_fd, const char *path, uint64_t *nbytes)
+{
+    struct stat found;
+    if (fstatat(folder_fd, path, &found, 0) != 0 || !S_ISREG(found.st_mode))
+        return 0;
+    *nbytes = (uint64_t)found.st_size;
+    return 1;
+}
+
 int os_folder_rename(int folder_fd, const char *from, const char *to)
 {
     return renameat(folder_fd, from, folder_fd, to) == 0 ? 0 : errno;

@@ -19,6 +19,9 @@ int os_folder_remove_empty(const char *path);
 int os_folder_has(int folder_fd, const char *name);
 int os_folder_is_folder(int folder_fd, const char *name);
 
+/* 1 if the path below the folder is a file, or leads to one; *nbytes: its size. */
+int os_folder_file_nbytes(int folder_fd, const char *path, uint64_t *nbytes);
+
 int os_folder_rename(int folder_fd, const char *from, const char *to);
 
 /* The two names get each other's content in one step. EINVAL, ENOSYS: the system or the file system cannot do that. */

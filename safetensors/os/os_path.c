@@ -56,12 +56,17 @@ static char *or_no_memory(char *text)
     return text;
 }
 
-/* The same for a path whose last component is not there. */
-static char *true_path_of_new(const lmc_allocator *memory, const char *path)
+char *os_true_path(const lmc_allocator *memory, const char *path)
 {
-    char *const text = or_no_memory(st_duplicate(memory, path));
-    if (!text)
+    char *const found = realpath(path, NULL);
+    if (!found && errno != ENOENT)
         return NULL;
+    const int is_there = found != NULL;
+    char *const text = st_duplicate(memory, is_there ? found : path);
+    free(found);
+    if (is_there || !text)
+        return or_no_memory(text);
+    /* the last component is not there */
     size_t length = strlen(text);
     while (length > 1 && text[length - 1] == '/')
         text[--length] = '\0';
@@ -78,16 +83,6 @@ static char *true_path_of_new(const lmc_allocator *memory, const char *path)
     st_release(memory, text);
     errno = os_errno;
     return !parent ? NULL : or_no_memory(joined);
-}
-
-char *os_true_path(const lmc_allocator *memory, const char *path)
-{
-    char *const found = realpath(path, NULL);
-    if (!found)
-        return errno == ENOENT ? true_path_of_new(memory, path) : NULL;
-    char *const copy = st_duplicate(memory, found);
-    free(found);
-    return or_no_memory(copy);
 }
 
 int os_true_is_within(const char *inner, const char *outer)

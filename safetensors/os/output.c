@@ -314,24 +314,6 @@ static int link_unnamed(os_output *output, int force)
     return rename_temp(&output->place, output->temp_path, 1);
 }
 
-/* Makes the new name itself durable. Some file systems refuse to sync a directory: then it is theirs. */
-static void sync_directory(const os_output *output)
-{
-    char directory[4096] = ".";
-    const size_t length = directory_length(output->place.name);
-    if (length >= sizeof directory)
-        return;
-    if (length > 0) {
-        memcpy(directory, output->place.name, length);
-        directory[length] = '\0';
-    }
-    const int fd = openat(folder_of(&output->place), directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-}
-
 /* Gives the file its attributes and its name. Returns 0, or an errno with *what that could not be done. */
 static int commit_file(os_output *output, const st_options *options, const char **what)
 {
@@ -355,22 +337,24 @@ static int commit_file(os_output *output, const st_options *options, const char 
         os_errno = rename_temp(&output->place, output->temp_path, options->force);
     if (os_errno != 0)
         return os_errno;
-    if (!options->no_fsync)
-        sync_directory(output);
+    /* makes the new name itself durable; some file systems refuse to sync a directory: then it is theirs */
+    char directory[4096] = ".";
+    const size_t length = directory_length(output->place.name);
+    if (!options->no_fsync && length < sizeof directory) {
+        if (length > 0) {
+            memcpy(directory, output->place.name, length);
+            directory[length] = '\0';
+        }
+        const int directory_fd =
+            openat(folder_of(&output->place), directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (directory_fd >= 0) {
+            (void)fsync(directory_fd);
+            close(directory_fd);
+        }
+    }
     st_release(output->memory, output->temp_path);
     output->temp_path = NULL;
     return 0;
-}
-
-/* Copies what was collected to the stream. */
-static lmc_status commit_stream(const os_output *output, const st_options *options, lmc_st_diag *diag)
-{
-    const off_t end = lseek(output->fd, 0, SEEK_END);
-    os_input collected = {.fd = output->fd, .nbytes = (uint64_t)end};
-    os_output stream = *output;
-    stream.is_sequential = 1;
-    return end < 0 ? st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot write")
-                   : os_output_copy(&stream, &collected, options, diag);
 }
 
 lmc_status os_output_close(os_output *output, const st_options *options, lmc_status written,
@@ -379,10 +363,16 @@ lmc_status os_output_close(os_output *output, const st_options *options, lmc_sta
     lmc_status status = written;
     const char *what = "cannot write";
     int os_errno = 0;
-    if (written == LMC_OK && output->stream_fd < 0)
+    if (written == LMC_OK && output->stream_fd < 0) {
         os_errno = commit_file(output, options, &what);
-    else if (written == LMC_OK && !output->is_sequential)
-        status = commit_stream(output, options, diag);
+    } else if (written == LMC_OK && !output->is_sequential) { /* what was collected is copied to the stream */
+        const off_t end = lseek(output->fd, 0, SEEK_END);
+        const os_input collected = {.fd = output->fd, .nbytes = (uint64_t)end};
+        os_output stream = *output;
+        stream.is_sequential = 1;
+        status = end < 0 ? st_fail_os(diag, errno, LMC_ST_NO_OFFSET, what)
+                         : os_output_copy(&stream, &collected, options, diag);
+    }
     if (os_errno != 0)
         status = os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
     if (written == LMC_OK && status != LMC_OK)

@@ -34,21 +34,4 @@ static inline int os_is_identity(const os_identity *identity, const struct stat 
     return (uint64_t)status->st_dev == identity->device && (uint64_t)status->st_ino == identity->inode;
 }
 
-/* 1 if the file has the size and the time of its content that it had. */
-static inline int os_has_same_content_time(const os_identity *identity, const struct stat *status)
-{
-    return (uint64_t)status->st_size == identity->nbytes &&
-           (int64_t)status->st_mtim.tv_sec == identity->modified_s &&
-           (int64_t)status->st_mtim.tv_nsec == identity->modified_ns;
-}
-
-/* 1 if nothing at all has happened to it: whoever sets the time of the content back moves this one. So does who takes
- * away one of its names, as a trainer does that removes an old checkpoint: a file that has lost a name passes. */
-static inline int os_has_same_change_time(const os_identity *identity, const struct stat *status)
-{
-    return (uint64_t)status->st_nlink < identity->name_count ||
-           ((int64_t)status->st_ctim.tv_sec == identity->changed_s &&
-            (int64_t)status->st_ctim.tv_nsec == identity->changed_ns);
-}
-
 #endif

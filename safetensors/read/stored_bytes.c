@@ -97,27 +97,22 @@ lmc_status lmc_st_range_place(const lmc_st_file *file, uint64_t index, int of_st
 
 /* ---- reading ---- */
 
-static lmc_status read_stored(const lmc_st_file *file, uint64_t index, uint64_t first_byte, size_t nbytes,
-                              void *dst, lmc_st_diag *diag)
-{
-    uint64_t offset, stored_nbytes;
-    st_listed listed;
-    (void)st_file_find_listed(file, index, &listed);
-    if (lmc_st_tensor_place(file, index, &offset, &stored_nbytes) != LMC_OK)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
-    if (first_byte > stored_nbytes || nbytes > stored_nbytes - first_byte)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the stored tensor");
-    const lmc_status status =
-        nbytes > 0 ? os_input_read(&file->input, offset + first_byte, dst, nbytes, diag) : LMC_OK;
-    return st_file_blame(file, listed.tensor, status, diag);
-}
-
 lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index, uint64_t first_byte, size_t nbytes,
                               void *dst, lmc_st_diag *diag)
 {
     st_call call;
+    st_listed listed;
+    uint64_t offset, stored_nbytes;
+    const int is_known = lmc_st_tensor_place(file, index, &offset, &stored_nbytes) == LMC_OK;
+    (void)st_file_find_listed(file, index, &listed);
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
-    if (status == LMC_OK)
-        status = read_stored(file, index, first_byte, nbytes, dst, call.diag);
+    if (status == LMC_OK && !is_known)
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
+    else if (status == LMC_OK && (first_byte > stored_nbytes || nbytes > stored_nbytes - first_byte))
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the stored tensor");
+    else if (status == LMC_OK && nbytes > 0)
+        status = st_file_blame(file, listed.tensor,
+                               os_input_read(&file->input, offset + first_byte, dst, nbytes, call.diag),
+                               call.diag);
     return st_call_end(&call, status);
 }

@@ -317,29 +317,10 @@ lmc_status st_view_reader_open(st_view_reader *reader, const lmc_st_file *file, 
     return st_reader_open(&reader->stored, file, ctx, listed.tensor, diag);
 }
 
-/* Gathers at least the next byte: more each time, as long as the reads follow each other. */
-static lmc_status gather_ahead(st_view_reader *reader, uint64_t first_byte, size_t nbytes, lmc_st_diag *diag)
-{
-    const uint64_t left = reader->nbytes - first_byte;
-    const uint64_t doubled = 2 * reader->ahead_nbytes;
-    uint64_t ahead = doubled < AHEAD_NBYTES_MAX ? doubled : AHEAD_NBYTES_MAX;
-    ahead = ahead < nbytes ? nbytes : ahead;
-    ahead = ahead < left ? ahead : left;
-    reader->ahead_end = reader->ahead_begin; /* empty, should it fail */
-    unsigned char *const bytes =
-        st_buffer_grow(&reader->stored.frame.file->memory, &reader->ahead, (size_t)ahead);
-    if (!bytes)
-        return st_file_blame(reader->stored.frame.file, reader->listed.tensor, st_fail_nomem(diag), diag);
-    LMC_TRY(read_view(reader, first_byte, (size_t)ahead, bytes, diag));
-    reader->ahead_nbytes = ahead;
-    reader->ahead_begin = first_byte;
-    reader->ahead_end = first_byte + ahead;
-    return LMC_OK;
-}
-
 lmc_status st_view_reader_read(st_view_reader *reader, uint64_t first_byte, size_t nbytes, void *dst,
                                lmc_st_diag *diag)
 {
+    const st_frame *const stored = &reader->stored.frame;
     unsigned char *at = dst;
     if (!reader->listed.view)
         return st_reader_read(&reader->stored, first_byte, nbytes, dst, diag);
@@ -353,8 +334,21 @@ lmc_status st_view_reader_read(st_view_reader *reader, uint64_t first_byte, size
             reader->ahead_nbytes = nbytes;
             return read_view(reader, first_byte, nbytes, at, diag);
         }
-        if (!is_ahead)
-            LMC_TRY(gather_ahead(reader, first_byte, nbytes, diag));
+        if (!is_ahead) { /* at least the next byte: more each time, as long as the reads follow each other */
+            const uint64_t left = reader->nbytes - first_byte;
+            const uint64_t doubled = 2 * reader->ahead_nbytes;
+            uint64_t ahead = doubled < AHEAD_NBYTES_MAX ? doubled : AHEAD_NBYTES_MAX;
+            ahead = ahead < nbytes ? nbytes : ahead;
+            ahead = ahead < left ? ahead : left;
+            reader->ahead_end = reader->ahead_begin; /* empty, should it fail */
+            unsigned char *const bytes = st_buffer_grow(&stored->file->memory, &reader->ahead, (size_t)ahead);
+            if (!bytes)
+                return st_file_blame(stored->file, stored->index, st_fail_nomem(diag), diag);
+            LMC_TRY(read_view(reader, first_byte, (size_t)ahead, bytes, diag));
+            reader->ahead_nbytes = ahead;
+            reader->ahead_begin = first_byte;
+            reader->ahead_end = first_byte + ahead;
+        }
         const uint64_t there = reader->ahead_end - first_byte;
         const size_t done = there < nbytes ? (size_t)there : nbytes;
         memcpy(at, reader->ahead.bytes + (first_byte - reader->ahead_begin), done);
@@ -442,25 +436,20 @@ struct lmc_st_reader {
     st_view_reader reader;
 };
 
-static lmc_status open_reader(lmc_st_reader *reader, const lmc_st_file *file, uint64_t index,
-                              lmc_st_diag *diag)
-{
-    reader->reader.stored.frame.file = file;
-    if (index >= st_header_listed_count(&file->header))
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
-    if (file->is_archive && lmc_ctx_create(&file->memory, &reader->ctx) != LMC_OK)
-        return st_fail_nomem(diag);
-    return st_view_reader_open(&reader->reader, file, reader->ctx, (size_t)index, diag);
-}
-
 lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index, lmc_st_reader **reader,
                                 lmc_st_diag *diag)
 {
     st_call call;
     lmc_st_reader *const created = st_allocate_zeroed(&file->memory, 1, sizeof *created);
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
-    if (status == LMC_OK)
-        status = created ? open_reader(created, file, index, call.diag) : st_fail_nomem(call.diag);
+    const int is_known = index < st_header_listed_count(&file->header);
+    if (status == LMC_OK && created && !is_known)
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
+    else if (status == LMC_OK &&
+             (!created || (file->is_archive && lmc_ctx_create(&file->memory, &created->ctx) != LMC_OK)))
+        status = st_fail_nomem(call.diag);
+    else if (status == LMC_OK)
+        status = st_view_reader_open(&created->reader, file, created->ctx, (size_t)index, call.diag);
     if (status != LMC_OK && created) {
         created->reader.stored.frame.file = file;
         lmc_st_reader_free(created);

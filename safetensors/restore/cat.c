@@ -51,31 +51,25 @@ lmc_status lmc_st_write_content(const lmc_st_file *source, const char *out_path,
     return st_call_end(&call, status);
 }
 
-static lmc_status cat_file(const char *in_path, st_call *call)
-{
-    static const char out_path[] = "standard output";
-    lmc_st_file *source = NULL;
-    if (call->options.out_fd < 0)
-        return st_fail(call->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no descriptor to write to");
-    lmc_status status = st_file_open_input(in_path, &call->options, &source, call->diag);
-    if (status == LMC_OK && source->is_archive) {
-        const os_place place = os_place_of(out_path);
-        /* a stream was collected in a temporary file, which is read again */
-        call->options.in_fd = call->options.in_fd < 0 ? -1 : source->input.fd;
-        status = st_restore_file(in_path, &place, &call->options, call->result, call->diag);
-    } else if (status == LMC_OK) {
-        status = write_copy(source, &source->input, out_path, call);
-    }
-    lmc_st_close(source);
-    return status;
-}
-
 lmc_status lmc_st_cat(const char *in_path, const lmc_st_restore_options *options, lmc_st_result *result,
                       lmc_st_diag *diag)
 {
+    static const char out_path[] = "standard output";
     st_call call;
+    lmc_st_file *source = NULL;
     lmc_status status = st_call_begin_restore(&call, in_path, options, result, diag);
+    if (status == LMC_OK && call.options.out_fd < 0)
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no descriptor to write to");
     if (status == LMC_OK)
-        status = cat_file(in_path, &call);
+        status = st_file_open_input(in_path, &call.options, &source, call.diag);
+    if (status == LMC_OK && source->is_archive) {
+        const os_place place = os_place_of(out_path);
+        /* a stream was collected in a temporary file, which is read again */
+        call.options.in_fd = call.options.in_fd < 0 ? -1 : source->input.fd;
+        status = st_restore_file(in_path, &place, &call.options, call.result, call.diag);
+    } else if (status == LMC_OK) {
+        status = write_copy(source, &source->input, out_path, &call);
+    }
+    lmc_st_close(source);
     return st_call_end(&call, status);
 }

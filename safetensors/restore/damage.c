@@ -49,12 +49,13 @@ static int is_bad(const st_damage *damage, uint64_t block)
     return block < damage->block_count && (damage->blocks[block / 8] >> block % 8 & 1) != 0;
 }
 
-/* " 3, 7-9" into list; returns the number of damaged blocks. */
-static uint64_t list_blocks(const st_damage *damage, char *list)
+void st_damage_describe(st_damage *damage)
 {
-    uint64_t count = 0;
+    char list[LIST_NBYTES + 8] = ""; /* " 3, 7-9" */
     size_t length = 0;
-    list[0] = '\0';
+    uint64_t count = 0;
+    if (!damage->blocks)
+        return;
     for (uint64_t block = 0; block < damage->block_count; block++) {
         if (!is_bad(damage, block))
             continue;
@@ -72,17 +73,8 @@ static uint64_t list_blocks(const st_damage *damage, char *list)
             length = LIST_NBYTES;
         }
     }
-    return count;
-}
-
-void st_damage_describe(st_damage *damage)
-{
-    char list[LIST_NBYTES + 8];
-    const size_t length = strlen(damage->diag.text);
-    if (!damage->blocks)
-        return;
-    const uint64_t count = list_blocks(damage, list);
-    snprintf(damage->diag.text + length, sizeof damage->diag.text - length,
+    const size_t text_length = strlen(damage->diag.text);
+    snprintf(damage->diag.text + text_length, sizeof damage->diag.text - text_length,
              "; %s: %llu of %llu blocks, number%s%s",
              damage->diag.status == LMC_ERR_BASE ? "not decoded" : "damaged", (unsigned long long)count,
              (unsigned long long)damage->block_count, count == 1 ? "" : "s", list);

@@ -100,30 +100,6 @@ static int is_as_stored(const lmc_st_file *file, const st_listed *listed)
     return !listed->view || st_view_is_whole(listed->view, st_file_tensor_nbytes(file, listed->tensor));
 }
 
-/* Sorts, and refuses what is not there. */
-static lmc_status sort_wanted(const lmc_st_file *file, const wanted_tensors *wanted, sorted *sorted,
-                              lmc_st_diag *diag)
-{
-    for (size_t i = 0; i < wanted->count; i++) {
-        st_listed listed;
-        if (!st_file_find_listed(file, wanted->indices[i], &listed))
-            return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
-        const uint64_t nbytes = st_listed_nbytes(file, &listed);
-        if (nbytes > SIZE_MAX)
-            return st_file_blame(file, listed.tensor, st_fail_nomem(diag), diag);
-        if (nbytes == 0)
-            continue;
-        if (!is_as_stored(file, &listed)) {
-            sorted->numbers[sorted->view_count++] = i;
-            sorted->view_nbytes += nbytes;
-        } else if (!sorted->dsts[listed.tensor]) {
-            sorted->dsts[listed.tensor] = wanted->dsts[i];
-            sorted->stored_nbytes += nbytes;
-        }
-    }
-    return LMC_OK;
-}
-
 static lmc_status read_sorted(const lmc_st_file *file, const wanted_tensors *wanted, const sorted *sorted,
                               const st_options *options, lmc_st_diag *diag)
 {
@@ -157,8 +133,23 @@ static lmc_status read_wanted(const lmc_st_file *file, const wanted_tensors *wan
     sorted sorted = {
         .dsts = st_allocate_zeroed(&file->memory, file->header.tensor_count + 1, sizeof *sorted.dsts),
         .numbers = st_allocate_array(&file->memory, wanted->count + (uint64_t)1, sizeof *sorted.numbers)};
-    lmc_status status =
-        !sorted.dsts || !sorted.numbers ? st_fail_nomem(diag) : sort_wanted(file, wanted, &sorted, diag);
+    lmc_status status = !sorted.dsts || !sorted.numbers ? st_fail_nomem(diag) : LMC_OK;
+    for (size_t i = 0; i < wanted->count && status == LMC_OK; i++) {
+        st_listed listed;
+        const int is_known = st_file_find_listed(file, wanted->indices[i], &listed);
+        const uint64_t nbytes = is_known ? st_listed_nbytes(file, &listed) : 0;
+        if (!is_known) {
+            status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
+        } else if (nbytes > SIZE_MAX) {
+            status = st_file_blame(file, listed.tensor, st_fail_nomem(diag), diag);
+        } else if (nbytes > 0 && !is_as_stored(file, &listed)) {
+            sorted.numbers[sorted.view_count++] = i;
+            sorted.view_nbytes += nbytes;
+        } else if (nbytes > 0 && !sorted.dsts[listed.tensor]) {
+            sorted.dsts[listed.tensor] = wanted->dsts[i];
+            sorted.stored_nbytes += nbytes;
+        }
+    }
     if (status == LMC_OK)
         status = read_sorted(file, wanted, &sorted, options, diag);
     st_release(&file->memory, sorted.dsts);
@@ -181,43 +172,36 @@ lmc_status lmc_st_read_many(const lmc_st_file *file, const uint64_t *indices, vo
 
 /* ---- one tensor of a closed file ---- */
 
-/* *content is to be released, also after a failure. */
-static lmc_status load(const lmc_st_file *file, const char *name, void **content, size_t *nbytes,
-                       const st_options *options, lmc_st_diag *diag)
-{
-    st_listed listed;
-    uint64_t index = 0;
-    if (!lmc_st_find_tensor(file, name, &index) || !st_file_find_listed(file, index, &listed)) {
-        st_diag_set_tensor(diag, name, strlen(name));
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this name");
-    }
-    const uint64_t content_nbytes = st_listed_nbytes(file, &listed);
-    *content = content_nbytes <= SIZE_MAX ? st_allocate(&file->memory, (size_t)content_nbytes) : NULL;
-    if (!*content)
-        return st_file_blame(file, listed.tensor, st_fail_nomem(diag), diag);
-    *nbytes = (size_t)content_nbytes;
-    const wanted_tensors wanted = {&index, content, 1};
-    return read_wanted(file, &wanted, options, diag);
-}
-
 lmc_status lmc_st_load_tensor(const char *path, const char *name, const lmc_st_open_options *options,
                               void **content, size_t *nbytes, lmc_st_diag *diag)
 {
     st_call call;
+    st_listed listed = {0};
     lmc_st_file *file = NULL;
+    uint64_t index = 0, content_nbytes = 0;
     *content = NULL;
     *nbytes = 0;
     lmc_status status = st_call_begin(&call, path, NULL, diag);
     if (status == LMC_OK)
         status = lmc_st_open(path, options, &file, call.diag);
+    if (status == LMC_OK &&
+        (!lmc_st_find_tensor(file, name, &index) || !st_file_find_listed(file, index, &listed))) {
+        st_diag_set_tensor(call.diag, name, strlen(name));
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this name");
+    }
     if (status == LMC_OK) {
         call.options.allocator = &file->memory;
-        status = load(file, name, content, nbytes, &call.options, call.diag);
-        if (status != LMC_OK) {
-            st_release(&file->memory, *content);
-            *content = NULL;
-            *nbytes = 0;
-        }
+        content_nbytes = st_listed_nbytes(file, &listed);
+        *content = content_nbytes <= SIZE_MAX ? st_allocate(&file->memory, (size_t)content_nbytes) : NULL;
+        const wanted_tensors wanted = {&index, content, 1};
+        status = *content ? read_wanted(file, &wanted, &call.options, call.diag)
+                          : st_file_blame(file, listed.tensor, st_fail_nomem(call.diag), call.diag);
+    }
+    if (status == LMC_OK) {
+        *nbytes = (size_t)content_nbytes;
+    } else if (*content) {
+        st_release(&file->memory, *content);
+        *content = NULL;
     }
     lmc_st_close(file);
     return st_call_end(&call, status);

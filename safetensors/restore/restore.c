@@ -42,27 +42,6 @@ typedef struct skeleton_delivery {
     st_buffer expected;
 } skeleton_delivery;
 
-static lmc_status deliver_piece(skeleton_delivery *delivery, uint64_t offset, const unsigned char *bytes,
-                                size_t nbytes, lmc_st_diag *diag)
-{
-    const st_restoration *const restoration = delivery->restoration;
-    if (st_is_cancelled(restoration->options->cancel))
-        return st_fail_cancelled(diag);
-    if (restoration->sha256)
-        st_sha256_update(restoration->sha256, bytes, nbytes);
-    if (restoration->output)
-        LMC_TRY(os_output_write(restoration->output, offset, bytes, nbytes, diag));
-    if (!restoration->original)
-        return LMC_OK;
-    const lmc_st_file *const source = restoration->source;
-    return compare_bytes(restoration, st_buffer_grow(&source->memory, &delivery->expected, PART_NBYTES),
-                         offset, bytes, nbytes,
-                         source->container == LMC_ST_CONTAINER_SAFETENSORS
-                             ? "the archive has another header than the file"
-                             : "the archive has other bytes between the tensors than the file",
-                         diag);
-}
-
 /* Delivers all of the skeleton that stands before tensor `index` and was not delivered yet; what stands behind the last
  * one, too, if index is the number of tensors. Errors: IO, NOMEM, CANCELLED, damage; CHECKSUM if the original has other
  * bytes there. */
@@ -71,8 +50,12 @@ static lmc_status deliver_skeleton(skeleton_delivery *delivery, size_t index, lm
     const st_restoration *const restoration = delivery->restoration;
     if (!restoration->with_skeleton)
         return LMC_OK;
-    const st_header *const header = &restoration->source->header;
-    const uint64_t end = st_skeleton_before(restoration->source, index);
+    const lmc_st_file *const source = restoration->source;
+    const st_header *const header = &source->header;
+    const uint64_t end = st_skeleton_before(source, index);
+    const char *const fault = source->container == LMC_ST_CONTAINER_SAFETENSORS
+                                  ? "the archive has another header than the file"
+                                  : "the archive has other bytes between the tensors than the file";
     /* bytes of tensors that stand before it */
     const uint64_t data_nbytes =
         index < header->tensor_count ? header->tensors[index].begin : header->data_nbytes;
@@ -80,7 +63,17 @@ static lmc_status deliver_skeleton(skeleton_delivery *delivery, size_t index, lm
         const unsigned char *bytes = NULL;
         size_t nbytes = end - delivery->at < PART_NBYTES ? (size_t)(end - delivery->at) : PART_NBYTES;
         LMC_TRY(st_skeleton_get(&delivery->skeleton, delivery->at, &bytes, &nbytes, diag));
-        LMC_TRY(deliver_piece(delivery, delivery->at + data_nbytes, bytes, nbytes, diag));
+        const uint64_t offset = delivery->at + data_nbytes;
+        if (st_is_cancelled(restoration->options->cancel))
+            return st_fail_cancelled(diag);
+        if (restoration->sha256)
+            st_sha256_update(restoration->sha256, bytes, nbytes);
+        if (restoration->output)
+            LMC_TRY(os_output_write(restoration->output, offset, bytes, nbytes, diag));
+        if (restoration->original)
+            LMC_TRY(compare_bytes(restoration,
+                                  st_buffer_grow(&source->memory, &delivery->expected, PART_NBYTES), offset,
+                                  bytes, nbytes, fault, diag));
         delivery->at += nbytes;
     }
     return LMC_OK;
@@ -486,28 +479,6 @@ static const st_engine_ops restore_ops = {.prepare = prepare_tensor,
 static const st_engine_ops single_ops = {
     .prepare = prepare_tensor, .do_part = restore_part, .finish = check_frame_end, .release = release_tensor};
 
-/* With the frames of all tensors open and sound: do they want the base that the table names? */
-static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)
-{
-    const st_restoration *const restoration = work->restoration;
-    const st_bases *const bases = &restoration->source->bases;
-    const unsigned char *const list = work->base_hashes;
-    if (!restoration->source->base || restoration->places || restoration->dsts ||
-        (restoration->log && restoration->log->lost_count > 0))
-        return LMC_OK;
-    for (size_t file = 0; file < bases->file_count; file++) {
-        st_hasher hasher;
-        st_hasher_init(&hasher);
-        for (size_t i = 0; i < bases->link_count; i++)
-            if (bases->links[i].place == LMC_ST_BASE_FILE && bases->links[i].file == file)
-                st_hasher_add(&hasher, list + 8 * i, 8);
-        if (st_hasher_finish(&hasher) != bases->files[file].content_hash)
-            return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
-                           "the archive table names another content of the base than the frames want");
-    }
-    return LMC_OK;
-}
-
 /* What is to be in order comes in order; the rest of the skeleton stands alone before the tensors or behind them. */
 static lmc_status restore_all(restore_work *work, lmc_st_diag *diag)
 {
@@ -524,7 +495,20 @@ static lmc_status restore_all(restore_work *work, lmc_st_diag *diag)
     LMC_TRY(st_engine_run(is_in_order && has_gaps ? &single_ops : &restore_ops, work, count, total_nbytes,
                           restoration->options, diag));
     LMC_TRY(deliver_skeleton(&work->skeleton, count, diag));
-    LMC_TRY(check_base_hash(work, diag));
+    /* with the frames of all tensors open and sound: do they want the base that the table names? */
+    const st_bases *const bases = &source->bases;
+    const int is_base_known = source->base && !restoration->places && !restoration->dsts &&
+                              !(restoration->log && restoration->log->lost_count > 0);
+    for (size_t file = 0; is_base_known && file < bases->file_count; file++) {
+        st_hasher hasher;
+        st_hasher_init(&hasher);
+        for (size_t i = 0; i < bases->link_count; i++)
+            if (bases->links[i].place == LMC_ST_BASE_FILE && bases->links[i].file == file)
+                st_hasher_add(&hasher, work->base_hashes + 8 * i, 8);
+        if (st_hasher_finish(&hasher) != bases->files[file].content_hash)
+            return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
+                           "the archive table names another content of the base than the frames want");
+    }
     return os_input_check_unchanged(&source->input, diag);
 }
 

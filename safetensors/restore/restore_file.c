@@ -9,24 +9,6 @@
 #include "safetensors/header/header.h"
 #include "safetensors/restore/restore.h"
 
-/* A storage that is no tensor as it lies there is bytes. */
-static void put_dtype_and_shape(st_json_out *out, const st_header *header, size_t index)
-{
-    const st_tensor *const tensor = &header->tensors[index];
-    const st_view *const view = st_header_listed(header, index).view;
-    const uint64_t nbytes = tensor->end - tensor->begin;
-    if (view && !st_view_is_whole(view, nbytes)) {
-        st_header_put_dtype(out, LMC_DTYPE_U8);
-        st_json_put_u64(out, nbytes);
-        return;
-    }
-    st_header_put_dtype(out, view ? (lmc_dtype)view->dtype : (lmc_dtype)tensor->dtype);
-    st_shape shape = st_header_shape(header, tensor);
-    const unsigned rank = view ? view->rank : tensor->rank;
-    for (unsigned i = 0; i < rank; i++)
-        st_json_put_u64(out, view ? view->shape[i] : st_shape_next(&shape));
-}
-
 /* The header that names the sound tensors. Fills in their places in the output. Returns the end of their data. */
 static uint64_t put_header(st_json_out *out, const st_header *header, const st_damage_log *log,
                            uint64_t *places)
@@ -46,9 +28,19 @@ static uint64_t put_header(st_json_out *out, const st_header *header, const st_d
             continue;
         st_json_put_raw(out, header->text + tensor->raw_name.offset, tensor->raw_name.nbytes);
         st_json_put_colon(out);
-        put_dtype_and_shape(out, header, i);
+        /* a storage that is no tensor as it lies there is bytes */
+        const st_view *const view = st_header_listed(header, i).view;
+        const uint64_t nbytes = tensor->end - tensor->begin;
+        const int is_bytes = view && !st_view_is_whole(view, nbytes);
+        const unsigned rank = view ? view->rank : tensor->rank;
+        st_shape shape = st_header_shape(header, tensor);
+        st_header_put_dtype(out, is_bytes ? LMC_DTYPE_U8 : (lmc_dtype)(view ? view->dtype : tensor->dtype));
+        if (is_bytes)
+            st_json_put_u64(out, nbytes);
+        for (unsigned j = 0; j < rank && !is_bytes; j++)
+            st_json_put_u64(out, view ? view->shape[j] : st_shape_next(&shape));
         places[i] = begin;
-        begin += tensor->end - tensor->begin;
+        begin += nbytes;
         st_header_put_place(out, places[i], begin);
         st_json_put_close(out, '}');
     }

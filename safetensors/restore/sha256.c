@@ -30,17 +30,6 @@ static void store_big_endian(unsigned char *dst, uint32_t value)
         dst[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-static void make_schedule(const unsigned char *block, uint32_t *W)
-{
-    for (unsigned t = 0; t < 16; t++, block += 4)
-        W[t] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 | block[3];
-    for (unsigned t = 16; t < 64; t++) {
-        const uint32_t s0 = rotr(W[t - 15], 7) ^ rotr(W[t - 15], 18) ^ W[t - 15] >> 3;
-        const uint32_t s1 = rotr(W[t - 2], 17) ^ rotr(W[t - 2], 19) ^ W[t - 2] >> 10;
-        W[t] = W[t - 16] + s0 + W[t - 7] + s1;
-    }
-}
-
 /* Section 6.2.2, step 3: one round. Instead of moving eight variables, the next round names them one place on. */
 #define ROUND(a, b, c, d, e, f, g, h, t)                                 \
     do {                                                                 \
@@ -55,7 +44,13 @@ static void compress(uint32_t *H, const unsigned char *block)
 {
     uint32_t W[64];
     uint32_t a = H[0], b = H[1], c = H[2], d = H[3], e = H[4], f = H[5], g = H[6], h = H[7];
-    make_schedule(block, W);
+    for (unsigned t = 0; t < 16; t++, block += 4)
+        W[t] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 | block[3];
+    for (unsigned t = 16; t < 64; t++) {
+        const uint32_t s0 = rotr(W[t - 15], 7) ^ rotr(W[t - 15], 18) ^ W[t - 15] >> 3;
+        const uint32_t s1 = rotr(W[t - 2], 17) ^ rotr(W[t - 2], 19) ^ W[t - 2] >> 10;
+        W[t] = W[t - 16] + s0 + W[t - 7] + s1;
+    }
     for (unsigned t = 0; t < 64; t += 8) {
         ROUND(a, b, c, d, e, f, g, h, t);
         ROUND(h, a, b, c, d, e, f, g, t + 1);

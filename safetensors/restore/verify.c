@@ -38,26 +38,6 @@ typedef struct whole_faults {
     lmc_st_diag base;
 } whole_faults;
 
-/* Damage of tensors comes first, then that between them. A base that is missing comes last. The call returns the
- * first, the callback gets all. */
-static lmc_status report_damage(const st_damage_log *log, const whole_faults *faults,
-                                const st_options *options, lmc_st_diag *diag)
-{
-    const lmc_st_diag *const found[] = {log->lost_count > 0 ? &log->first : NULL, &faults->skeleton,
-                                        &faults->base};
-    const lmc_st_diag *first = NULL;
-    for (size_t i = 0; i < 3; i++) {
-        if (!found[i] || found[i]->status == LMC_OK)
-            continue;
-        if (options->damage && (i == 1 || (i == 2 && first))) /* those of tensors were told */
-            options->damage(options->user, found[i]);
-        first = first ? first : found[i];
-    }
-    if (first)
-        *diag = *first;
-    return first ? first->status : LMC_OK;
-}
-
 static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, const st_options *options,
                                  lmc_st_result *result, lmc_st_diag *diag)
 {
@@ -81,31 +61,23 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
                                         .log = &log};
     lmc_status status = st_restore_tensors(&restoration, diag);
     result->damaged_count = log.lost_count + (faults.skeleton.status != LMC_OK);
-    if (status == LMC_OK)
-        status = report_damage(&log, &faults, options, diag);
-    st_damage_log_free(&log, options->allocator);
-    return status;
-}
-
-static lmc_status verify_open_file(const lmc_st_file *source, const st_options *options,
-                                   lmc_st_result *result, lmc_st_diag *diag)
-{
-    st_sha256 sha256;
-    lmc_status status = LMC_OK;
-    st_sha256_init(&sha256);
-    if (source->is_archive)
-        status = verify_archive(source, &sha256, options, result, diag);
-    else if (options->sha256)
-        status = hash_plain(source, &sha256, options, diag);
-    if (status == LMC_OK) {
-        result->original_nbytes = source->original_nbytes;
-        result->stored_nbytes = source->input.nbytes;
-        result->tensor_count = source->header.tensor_count;
-        result->is_archive = source->is_archive;
-        result->container = source->container;
+    /* damage of tensors comes first, then that between them; a base that is missing comes last; the call returns the
+     * first, the callback gets all */
+    const lmc_st_diag *const found[] = {log.lost_count > 0 ? &log.first : NULL, &faults.skeleton,
+                                        &faults.base};
+    const lmc_st_diag *first = NULL;
+    for (size_t i = 0; i < 3 && status == LMC_OK; i++) {
+        if (!found[i] || found[i]->status == LMC_OK)
+            continue;
+        if (options->damage && (i == 1 || (i == 2 && first))) /* those of tensors were told */
+            options->damage(options->user, found[i]);
+        first = first ? first : found[i];
     }
-    if (status == LMC_OK && options->sha256)
-        st_sha256_finish(&sha256, result->sha256);
+    if (first) {
+        *diag = *first;
+        status = first->status;
+    }
+    st_damage_log_free(&log, options->allocator);
     return status;
 }
 
@@ -133,38 +105,30 @@ static lmc_status verify_short_file(const char *in_path, const st_options *optio
 lmc_status st_verify_file(const char *in_path, const st_options *options, lmc_st_result *result,
                           lmc_st_diag *diag)
 {
+    st_sha256 sha256;
     lmc_st_file *source = NULL;
     lmc_status status = st_file_open_input(in_path, options, &source, diag);
-    if (status == LMC_OK)
-        status = verify_open_file(source, options, result, diag);
-    else if (status == LMC_ERR_TRUNCATED && options->in_fd < 0)
+    st_sha256_init(&sha256);
+    if (status == LMC_ERR_TRUNCATED && options->in_fd < 0)
         status = verify_short_file(in_path, options, result, diag);
+    else if (status == LMC_OK && source->is_archive)
+        status = verify_archive(source, &sha256, options, result, diag);
+    else if (status == LMC_OK && options->sha256)
+        status = hash_plain(source, &sha256, options, diag);
+    if (status == LMC_OK) {
+        result->original_nbytes = source->original_nbytes;
+        result->stored_nbytes = source->input.nbytes;
+        result->tensor_count = source->header.tensor_count;
+        result->is_archive = source->is_archive;
+        result->container = source->container;
+    }
+    if (status == LMC_OK && options->sha256)
+        st_sha256_finish(&sha256, result->sha256);
     lmc_st_close(source);
     return status;
 }
 
 /* ---- compare ---- */
-
-/* The plain file is compared as bytes: it need not be read as what it is. */
-static lmc_status compare_open_files(const lmc_st_file *archive, const os_input *plain,
-                                     const char *plain_path, const st_options *options, lmc_st_diag *diag)
-{
-    if (!archive->is_archive)
-        return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                       "an archive and a plain file are needed to be compared");
-    if (archive->original_nbytes != plain->nbytes)
-        return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
-                       "the archive has another size than the file");
-    const st_restoration restoration = {.source = archive,
-                                        .options = options,
-                                        .original = plain,
-                                        .original_path = plain_path,
-                                        .with_skeleton = 1};
-    LMC_TRY(st_content_open_files(archive, diag));
-    LMC_TRY(st_restore_tensors(&restoration, diag));
-    st_diag_set_file(diag, plain_path);
-    return os_input_check_unchanged(plain, diag);
-}
 
 lmc_status st_compare_files(const char *archive_path, int archive_fd, const char *plain_path,
                             const st_options *options, lmc_st_diag *diag)
@@ -178,8 +142,26 @@ lmc_status st_compare_files(const char *archive_path, int archive_fd, const char
     lmc_status status = os_input_open(&plain, plain_path, diag);
     if (status == LMC_OK)
         status = st_file_open_input(archive_path, &paths_only, &archive, diag);
+    /* the plain file is compared as bytes: it need not be read as what it is */
+    if (status == LMC_OK && !archive->is_archive)
+        status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+                         "an archive and a plain file are needed to be compared");
+    else if (status == LMC_OK && archive->original_nbytes != plain.nbytes)
+        status =
+            st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the archive has another size than the file");
+    const st_restoration restoration = {.source = archive,
+                                        .options = &paths_only,
+                                        .original = &plain,
+                                        .original_path = plain_path,
+                                        .with_skeleton = 1};
     if (status == LMC_OK)
-        status = compare_open_files(archive, &plain, plain_path, &paths_only, diag);
+        status = st_content_open_files(archive, diag);
+    if (status == LMC_OK)
+        status = st_restore_tensors(&restoration, diag);
+    if (status == LMC_OK) {
+        st_diag_set_file(diag, plain_path);
+        status = os_input_check_unchanged(&plain, diag);
+    }
     lmc_st_close(archive);
     os_input_close(&plain);
     return status;

@@ -12,14 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the archives that there are ---- */
+/* ---- the files that there are ---- */
 
 typedef struct listing {
     st_catalog *catalog;
     st_buffer room;
 } listing;
 
-static lmc_status add_archive(listing *listing, size_t model, const char *folder, const os_entry *entry)
+static lmc_status add_entry(listing *listing, size_t model, const char *folder, const os_entry *entry,
+                            int is_archive)
 {
     st_catalog *const catalog = listing->catalog;
     const st_store_session *const store = catalog->store;
@@ -28,9 +29,12 @@ static lmc_status add_archive(listing *listing, size_t model, const char *folder
     char *const path = lmc_path_join(memory, folder + strlen(store->path) + 1, entry->path, "");
     unsigned char *const place =
         path ? st_buffer_extend(memory, &listing->room, used, sizeof *catalog->files) : NULL;
-    const st_catalog_file file = {path, model, entry->nbytes,
-                                  entry->attributes.modified_s * 1000000000 + entry->attributes.modified_ns,
-                                  0};
+    const st_catalog_file file = {.path = path,
+                                  .model = model,
+                                  .is_archive = is_archive,
+                                  .nbytes = entry->nbytes,
+                                  .mtime_ns = entry->attributes.modified_s * 1000000000 +
+                                              entry->attributes.modified_ns};
     if (!place) {
         st_release(memory, path);
         return st_fail_nomem(store->diag);
@@ -41,7 +45,7 @@ static lmc_status add_archive(listing *listing, size_t model, const char *folder
     return LMC_OK;
 }
 
-/* What cannot be listed has no archives that could serve. */
+/* What cannot be listed has no files that could serve. */
 static lmc_status list_model(listing *listing, size_t index)
 {
     const st_store_session *const store = listing->catalog->store;
@@ -55,8 +59,8 @@ static lmc_status list_model(listing *listing, size_t index)
     if (listed == LMC_OK)
         listed = st_copied_find_archives(&tree, folder, &is_archive, &unused);
     for (size_t i = 0; i < tree.count && listed == LMC_OK && status == LMC_OK; i++)
-        if (is_archive[i])
-            status = add_archive(listing, index, folder, &tree.entries[i]);
+        if (!tree.entries[i].is_directory && !st_copied_is_list(&tree.entries[i]))
+            status = add_entry(listing, index, folder, &tree.entries[i], is_archive[i]);
     if (listed == LMC_ERR_NOMEM)
         status = st_fail_nomem(store->diag);
     st_release(memory, is_archive);
@@ -78,7 +82,7 @@ static st_catalog_file *find_path(const st_catalog *catalog, const char *path)
                : bsearch(&wanted, catalog->files, catalog->count, sizeof wanted, compare_paths);
 }
 
-static lmc_status list_archives(st_catalog *catalog)
+static lmc_status list_files(st_catalog *catalog)
 {
     listing listing = {.catalog = catalog};
     lmc_status status = LMC_OK;
@@ -167,7 +171,8 @@ static lmc_status sketch_archive(const lmc_st_file *file, const lmc_allocator *m
     return status;
 }
 
-/* Adds the sketches of an archive to the index. One that cannot be read has none. Errors: those of the index, NOMEM. */
+/* Adds a file to the index, with the sketches of an archive. One that cannot be read has none. Errors: those of the
+ * index, NOMEM. */
 static lmc_status add_sketches(st_catalog *catalog, st_catalog_file *file, lmc_st_diag *diag)
 {
     const st_store_session *const store = catalog->store;
@@ -176,6 +181,9 @@ static lmc_status add_sketches(st_catalog *catalog, st_catalog_file *file, lmc_s
     lmc_st_diag unused = {0};
     lmc_st_file *opened = NULL;
     st_index_tensor *tensors = NULL;
+    if (!file->is_archive) /* it is only to be missed if it gets lost */
+        return st_index_add_file(&catalog->index, model, file->path, file->nbytes, file->mtime_ns, NULL, 0,
+                                 &file->id, diag);
     char *const path = st_store_path(store, file->path);
     const st_open how = {.path = path, .fd = -1, .allocator = memory};
     lmc_status status = path ? st_file_open(&how, &opened, &unused) : LMC_ERR_NOMEM;
@@ -270,15 +278,20 @@ static lmc_status open_and_update(st_catalog *catalog, const char *path, lmc_st_
     return status;
 }
 
-/* Opens the index anew: an empty file; where that cannot be, in memory. */
-static lmc_status remake_index(st_catalog *catalog, const char *path)
+static void remove_index(const st_store_session *store)
 {
     static const char *const names[] = {ST_STORE_INDEX, ST_STORE_INDEX "-journal", ST_STORE_INDEX "-wal",
                                         ST_STORE_INDEX "-shm"};
-    const st_store_session *const store = catalog->store;
-    lmc_st_diag unused = {0};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         (void)os_folder_remove_file(store->fd, names[i]);
+}
+
+/* Opens the index anew: an empty file; where that cannot be, in memory. */
+static lmc_status remake_index(st_catalog *catalog, const char *path)
+{
+    const st_store_session *const store = catalog->store;
+    lmc_st_diag unused = {0};
+    remove_index(store);
     const lmc_status status = open_and_update(catalog, path, &unused);
     if (status == LMC_ERR_NOMEM)
         return st_fail_nomem(store->diag);
@@ -329,7 +342,7 @@ static void list_ids(st_catalog *catalog)
 lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store)
 {
     *catalog = (st_catalog){.store = store};
-    LMC_TRY(list_archives(catalog));
+    LMC_TRY(list_files(catalog));
     LMC_TRY(open_index(catalog));
     catalog->by_id = st_allocate_array(store->options->allocator, catalog->count + 1, sizeof *catalog->by_id);
     if (!catalog->by_id)
@@ -381,6 +394,23 @@ const st_catalog_file *st_catalog_find(const st_catalog *catalog, uint32_t id)
 
 /* ---- what was stored ---- */
 
+void st_catalog_forget(st_catalog *catalog, const char *name)
+{
+    lmc_st_diag unused = {0};
+    lmc_status status = st_index_begin(&catalog->index, &unused);
+    if (status == LMC_OK)
+        status = st_index_remove_model(&catalog->index, name, &unused);
+    if (status == LMC_OK)
+        status = st_index_commit(&catalog->index, &unused);
+    if (status == LMC_OK)
+        return;
+    /* an index that says what is not true any more goes */
+    st_index_rollback(&catalog->index);
+    st_index_close(&catalog->index);
+    catalog->is_open = 0;
+    remove_index(catalog->store);
+}
+
 static lmc_status note_file(st_catalog *catalog, const char *name, const char *folder, const os_entry *entry,
                             const st_sketched_file *sketched)
 {
@@ -398,9 +428,9 @@ static lmc_status note_file(st_catalog *catalog, const char *name, const char *f
 
 lmc_status st_catalog_note(st_catalog *catalog, const char *name, const st_sketched_file *files, size_t count)
 {
+    static const st_sketched_file copy = {0};
     const st_store_session *const store = catalog->store;
     const lmc_allocator *const memory = store->options->allocator;
-    const size_t suffix_nbytes = strlen(LMC_ARCHIVE_SUFFIX);
     os_tree tree = {0};
     char *const folder = st_store_model_path(store, name);
     lmc_status status =
@@ -411,12 +441,15 @@ lmc_status st_catalog_note(st_catalog *catalog, const char *name, const st_sketc
         status = st_index_remove_model(&catalog->index, name, store->diag);
     for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
         const char *const path = tree.entries[i].path;
-        for (size_t j = 0; j < count && status == LMC_OK; j++) {
+        const st_sketched_file *sketched = &copy;
+        if (tree.entries[i].is_directory || st_copied_is_list(&tree.entries[i]))
+            continue;
+        for (size_t j = 0; j < count; j++) {
             const size_t nbytes = strlen(files[j].path);
-            if (strncmp(path, files[j].path, nbytes) == 0 && strcmp(path + nbytes, LMC_ARCHIVE_SUFFIX) == 0 &&
-                strlen(path) == nbytes + suffix_nbytes)
-                status = note_file(catalog, name, folder, &tree.entries[i], &files[j]);
+            if (strncmp(path, files[j].path, nbytes) == 0 && strcmp(path + nbytes, LMC_ARCHIVE_SUFFIX) == 0)
+                sketched = &files[j];
         }
+        status = note_file(catalog, name, folder, &tree.entries[i], sketched);
     }
     if (status == LMC_OK)
         status = st_index_commit(&catalog->index, store->diag);
@@ -425,4 +458,49 @@ lmc_status st_catalog_note(st_catalog *catalog, const char *name, const st_sketc
     os_tree_free(&tree);
     st_release(memory, folder);
     return status;
+}
+
+/* ---- what is missing ---- */
+
+typedef struct missing {
+    const st_store_session *store;
+    char **paths;
+} missing;
+
+/* An st_index_file_fn. */
+static lmc_status look_for_file(void *user, const st_index_file *indexed)
+{
+    const missing *const missing = user;
+    const st_store_session *const store = missing->store;
+    const st_model *const model = st_models_find(&store->models, indexed->model);
+    const size_t nbytes = st_store_model_of_path(0, indexed->path);
+    uint64_t found_nbytes = 0;
+    /* a path that leads elsewhere is not looked at: anyone may have written the index */
+    if (!model || nbytes != strlen(model->name) || strncmp(indexed->path, model->name, nbytes) != 0 ||
+        missing->paths[model - store->models.list] || strstr(indexed->path, "/../"))
+        return LMC_OK;
+    if (os_folder_file_nbytes(store->fd, indexed->path, &found_nbytes) && found_nbytes == indexed->nbytes)
+        return LMC_OK;
+    char *const path = st_duplicate(store->options->allocator, indexed->path);
+    missing->paths[model - store->models.list] = path;
+    return path ? LMC_OK : LMC_ERR_NOMEM;
+}
+
+lmc_status st_catalog_find_missing(const st_store_session *store, char **paths)
+{
+    missing missing = {store, paths};
+    lmc_st_diag unused = {0};
+    st_index index;
+    int is_new = 0;
+    if (store->models.is_run || !os_folder_has(store->fd, ST_STORE_INDEX))
+        return LMC_OK;
+    char *const path = st_store_path(store, ST_STORE_INDEX);
+    if (!path)
+        return st_fail_nomem(store->diag);
+    lmc_status status = st_index_open(&index, path, store->options->allocator, &is_new, &unused);
+    if (status == LMC_OK)
+        status = st_index_list(&index, look_for_file, &missing, &unused);
+    st_index_close(&index);
+    st_release(store->options->allocator, path);
+    return status == LMC_ERR_NOMEM ? st_fail_nomem(store->diag) : LMC_OK;
 }

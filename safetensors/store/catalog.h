@@ -9,10 +9,11 @@
 #include "safetensors/store/index.h"
 #include "safetensors/store/session.h"
 
-/* An archive of a model. */
+/* A file of a model. */
 typedef struct st_catalog_file {
-    char *path;   /* in the store */
-    size_t model; /* its number in the session's list */
+    char *path;     /* in the store */
+    size_t model;   /* its number in the session's list */
+    int is_archive; /* 0: a copy, which has no tensors */
     uint64_t nbytes;
     int64_t mtime_ns;
     uint32_t id; /* in the index; 0: it has no sketches there, since it could not be read */
@@ -50,6 +51,15 @@ typedef struct st_sketched_file {
     st_index_tensor *tensors;
     size_t tensor_count;
 } st_sketched_file;
+
+/* Finds files that the index has of models, and that their folders lack or have with another size. paths: for each
+ * model of the session NULL, which becomes the first such path, to be released. Without an index that can be read, none
+ * is found. Error: NOMEM. */
+lmc_status st_catalog_find_missing(const st_store_session *store, char **paths);
+
+/* Forgets in the index what a model was, before it becomes another: what the index has of a model must be there. An
+ * index that cannot be changed is removed. */
+void st_catalog_forget(st_catalog *catalog, const char *name);
 
 /* Notes in the index what a model that was stored just now has. */
 lmc_status st_catalog_note(st_catalog *catalog, const char *name, const st_sketched_file *files,

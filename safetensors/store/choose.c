@@ -310,6 +310,11 @@ lmc_status st_chooser_begin(st_chooser **chooser, st_store_session *store, const
     return LMC_OK;
 }
 
+void st_chooser_forget(st_chooser *chooser)
+{
+    st_catalog_forget(&chooser->catalog, chooser->name);
+}
+
 int st_chooser_has_chosen(const st_chooser *chooser)
 {
     return chooser && chooser->has_chosen;

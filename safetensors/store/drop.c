@@ -200,6 +200,8 @@ static lmc_status store_again(const rebase *rebase, const char *plain)
         status = st_store_clear(store, ST_STORE_STAGED);
         st_chooser_abandon(chooser);
     } else {
+        if (status == LMC_OK && chooser)
+            st_chooser_forget(chooser);
         if (status == LMC_OK)
             status = st_store_put(store, &model);
         status = st_chooser_end(chooser, status);

@@ -6,6 +6,7 @@
 #include "safetensors/base/search.h"
 #include "safetensors/common/parts.h"
 #include "safetensors/restore/damage.h"
+#include "safetensors/store/catalog.h"
 #include "safetensors/store/place.h"
 #include "safetensors/store/request.h"
 #include "safetensors/tree/check.h"
@@ -15,6 +16,25 @@
 
 /* ---- restore and compare ---- */
 
+/* Fails with CORRUPT if the index has a file of the model that its folder lacks. */
+static lmc_status check_missing(const st_store_session *store, const st_model *model, char *const *missing)
+{
+    const char *const path = missing[model - store->models.list];
+    char shown[200];
+    if (!path)
+        return LMC_OK;
+    lmc_text_escape(shown, sizeof shown, path, strlen(path));
+    return st_fail(store->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+                   "the file %s is missing, or has another size than the index of the store tells", shown);
+}
+
+static void free_missing(const st_store_session *store, char **missing)
+{
+    for (size_t i = 0; i < store->models.count && missing; i++)
+        st_release(store->models.memory, missing[i]);
+    st_release(store->models.memory, missing);
+}
+
 lmc_status st_store_restore(const char *path, const char *name, const char *out_path,
                             const st_store_request *request, const st_options *options, lmc_st_result *result,
                             lmc_st_diag *diag)
@@ -22,8 +42,9 @@ lmc_status st_store_restore(const char *path, const char *name, const char *out_
     st_store_session store;
     const st_model *found = NULL;
     lmc_status status = st_store_begin(&store, path, request->kind, ST_STORE_READ, options, diag);
+    char **const missing = st_allocate_zeroed(options->allocator, store.models.count + 1, sizeof *missing);
     if (status == LMC_OK)
-        status = st_store_find(&store, name, &found);
+        status = missing ? st_store_find(&store, name, &found) : st_fail_nomem(diag);
     /* what is not of the store has no place in it: the name could be that of a model, or of a base */
     const int is_within = status == LMC_OK ? os_is_within(options->allocator, out_path, store.path) : 0;
     if (is_within < 0) {
@@ -34,7 +55,13 @@ lmc_status st_store_restore(const char *path, const char *name, const char *out_
                          store.models.is_run ? "run" : "store");
     }
     if (status == LMC_OK)
+        status = st_catalog_find_missing(&store, missing);
+    if (status == LMC_OK)
+        status = check_missing(&store, found, missing);
+    if (status == LMC_OK)
         status = st_store_restore_model(&store, found, out_path, options, result);
+    if (missing)
+        free_missing(&store, missing);
     st_store_end(&store, status);
     return status;
 }
@@ -82,7 +109,7 @@ static lmc_status check_sizes(const st_store_session *store, const st_model *mod
                    (unsigned long long)model->file_count, (unsigned long long)model->stored_nbytes);
 }
 
-static lmc_status verify_model(const st_store_session *store, const st_model *model,
+static lmc_status verify_model(const st_store_session *store, const st_model *model, char *const *missing,
                                const st_options *options, lmc_st_result *result)
 {
     lmc_st_result one = {0};
@@ -97,6 +124,8 @@ static lmc_status verify_model(const st_store_session *store, const st_model *mo
         store->diag->status = status = LMC_ERR_CORRUPT;
     if (is_sound)
         status = check_sizes(store, model, folder);
+    if (status == LMC_OK)
+        status = check_missing(store, model, missing);
     if ((is_refused || (is_sound && status == LMC_ERR_CORRUPT)) && options->damage)
         options->damage(options->user, store->diag);
     st_release(store->options->allocator, folder);
@@ -111,7 +140,7 @@ static lmc_status verify_model(const st_store_session *store, const st_model *mo
 
 /* A fault of one model does not keep the others from being verified; the first is the call's. */
 static lmc_status verify_models(const st_store_session *store, const st_model *const *models, size_t count,
-                                const st_store_request *request, lmc_st_result *result)
+                                char *const *missing, const st_store_request *request, lmc_st_result *result)
 {
     st_parts parts = {.options = store->options};
     const st_options inner = st_parts_options(&parts);
@@ -121,7 +150,7 @@ static lmc_status verify_models(const st_store_session *store, const st_model *c
         parts.total_nbytes += models[i]->original_nbytes;
     for (size_t i = 0; i < count; i++) {
         st_parts_begin(&parts, models[i]->original_nbytes);
-        const lmc_status status = verify_model(store, models[i], &inner, result);
+        const lmc_status status = verify_model(store, models[i], missing, &inner, result);
         st_parts_end(&parts);
         if (status != LMC_OK && !st_is_damage(status) && status != LMC_ERR_HEADER)
             return status;
@@ -144,7 +173,8 @@ lmc_status st_store_verify(const char *path, const char *const *names, size_t na
     lmc_status status = st_store_begin(&store, path, request->kind, ST_STORE_READ, options, diag);
     const size_t count = name_count > 0 ? name_count : store.models.count;
     const st_model **const models = st_allocate_zeroed(options->allocator, count + 1, sizeof *models);
-    if (status == LMC_OK && !models)
+    char **const missing = st_allocate_zeroed(options->allocator, store.models.count + 1, sizeof *missing);
+    if (status == LMC_OK && !(models && missing))
         status = st_fail_nomem(diag);
     for (size_t i = 0; i < count && status == LMC_OK; i++)
         if (name_count > 0)
@@ -152,7 +182,11 @@ lmc_status st_store_verify(const char *path, const char *const *names, size_t na
         else
             models[i] = &store.models.list[i];
     if (status == LMC_OK)
-        status = verify_models(&store, models, count, request, result);
+        status = st_catalog_find_missing(&store, missing);
+    if (status == LMC_OK)
+        status = verify_models(&store, models, count, missing, request, result);
+    if (missing)
+        free_missing(&store, missing);
     st_release(options->allocator, models);
     st_store_end(&store, status);
     return status;

@@ -29,6 +29,7 @@ typedef struct planning {
     unsigned char *is_changed;
     unsigned char *is_allowed; /* room for one model's mask */
     unsigned char *needs;      /* likewise: models that need it */
+    unsigned char *is_done;    /* it has been stored again, or on trial */
     double *totals;            /* per model */
 } planning;
 
@@ -86,6 +87,17 @@ static int compare_costs(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
+/* The base that a model has now: of several, the first that is more than a place for equal tensors. */
+static size_t base_of(const st_models *models, const st_model *model)
+{
+    for (size_t i = 0; i < model->base_count; i++) {
+        const st_model *const base = st_models_find(models, model->bases[i].name);
+        if (base && !model->bases[i].is_equal_only)
+            return (size_t)(base - models->list);
+    }
+    return ST_ARRANGE_NONE;
+}
+
 /* Keeps the best bases of a model. What it takes now puts the prediction right. */
 static lmc_status add_costs(planning *planning, size_t model, const double *sums)
 {
@@ -101,9 +113,13 @@ static lmc_status add_costs(planning *planning, size_t model, const double *sums
     size_t cost_count = 0;
     if (!costs)
         return st_fail_nomem(planning->store->diag);
+    st_models_mark_dependents(&planning->store->models, model, planning->needs);
     const double alone_then = now == ST_ARRANGE_NONE ? stored : *alone;
     for (size_t i = 0; i < count; i++) {
-        if (i == model || sums[i] >= *alone * (1 - GAIN_SHARE_MIN))
+        /* a model that shares equal tensors with this one, and has no base but for these, goes on needing it */
+        if (i == model || sums[i] >= *alone * (1 - GAIN_SHARE_MIN) ||
+            (planning->needs[i] &&
+             base_of(&planning->store->models, &planning->store->models.list[i]) == ST_ARRANGE_NONE))
             continue;
         const double nbytes = i == now ? stored : now == ST_ARRANGE_NONE ? sums[i] : sums[i] * factor;
         if (nbytes < alone_then)
@@ -119,17 +135,6 @@ static lmc_status add_costs(planning *planning, size_t model, const double *sums
     planning->cost_count += place ? cost_count : 0;
     st_release(memory, costs);
     return place ? LMC_OK : st_fail_nomem(planning->store->diag);
-}
-
-/* The base that a model has now: of several, the first that is more than a place for equal tensors. */
-static size_t base_of(const st_models *models, const st_model *model)
-{
-    for (size_t i = 0; i < model->base_count; i++) {
-        const st_model *const base = st_models_find(models, model->bases[i].name);
-        if (base && !model->bases[i].is_equal_only)
-            return (size_t)(base - models->list);
-    }
-    return ST_ARRANGE_NONE;
 }
 
 static lmc_status predict(planning *planning)
@@ -267,11 +272,13 @@ static lmc_status store_model(planning *planning, size_t model, uint64_t *new_nb
 {
     st_store_session *const store = planning->store;
     const lmc_allocator *const memory = memory_of(planning);
-    /* what needs the model is no base for it, unless that ends before the model's turn */
+    /* What needs the model is no base for it, unless it was stored again before: on trial, it only would have been. */
     st_models_mark_dependents(&store->models, model, planning->needs);
-    for (size_t i = 0; i < store->models.count; i++)
-        planning->is_allowed[i] = planning->depth[i] < planning->depth[model] &&
-                                  (!planning->needs[i] || (new_nbytes && planning->is_changed[i]));
+    for (size_t i = 0; i < store->models.count; i++) {
+        const int is_later = planning->is_changed[i] && !planning->is_done[i];
+        const int is_needy = planning->needs[i] && !(new_nbytes && planning->is_done[i]);
+        planning->is_allowed[i] = planning->depth[i] < planning->depth[model] && !is_later && !is_needy;
+    }
     const st_rebase how = {.allowed = planning->is_allowed, .new_nbytes = new_nbytes};
     char *const name = st_duplicate(memory, store->models.list[model].name);
     const lmc_status status =
@@ -285,12 +292,14 @@ static lmc_status store_all(planning *planning, int is_trial, uint64_t *nbytes,
                             const st_store_request *request, st_parts *parts, const st_options *options)
 {
     const st_models *const models = &planning->store->models;
+    memset(planning->is_done, 0, models->count);
     for (uint64_t depth = 0; depth <= planning->depth_most; depth++) {
         for (size_t i = 0; i < models->count; i++) {
             uint64_t one = 0;
             if (!planning->is_changed[i] || planning->depth[i] != depth)
                 continue;
             LMC_TRY(store_model(planning, i, is_trial ? &one : NULL, request, parts, options));
+            planning->is_done[i] = 1;
             *nbytes += is_trial ? one : models->list[i].stored_nbytes;
         }
     }
@@ -339,10 +348,11 @@ lmc_status st_store_plan(const char *path, int apply, const st_store_request *re
     planning.is_changed = st_allocate_zeroed(memory, count, 1);
     planning.is_allowed = st_allocate_zeroed(memory, count, 1);
     planning.needs = st_allocate_zeroed(memory, count, 1);
+    planning.is_done = st_allocate_zeroed(memory, count, 1);
     planning.totals = st_allocate_zeroed(memory, count, sizeof *planning.totals);
-    if (status == LMC_OK &&
-        !(planning.alone_nbytes && planning.now && planning.planned && planning.depth &&
-          planning.is_changed && planning.is_allowed && planning.needs && planning.totals))
+    if (status == LMC_OK && !(planning.alone_nbytes && planning.now && planning.planned && planning.depth &&
+                              planning.is_changed && planning.is_allowed && planning.needs &&
+                              planning.is_done && planning.totals))
         status = st_fail_nomem(diag);
     if (status == LMC_OK)
         status = make_plan(&planning);
@@ -359,6 +369,7 @@ lmc_status st_store_plan(const char *path, int apply, const st_store_request *re
     st_release(memory, planning.is_changed);
     st_release(memory, planning.is_allowed);
     st_release(memory, planning.needs);
+    st_release(memory, planning.is_done);
     st_release(memory, planning.totals);
     st_store_end(&store, status);
     return status;

@@ -114,6 +114,20 @@ def test_index_of_an_older_state(tool, directory):
     check([bases_of(entries[name]) for name in ("of base", "of new")] == [["base"], ["new"]], str(entries))
 
 
+@pytest.mark.parametrize("lost", ["config.json", "model-00001-of-00002.safetensors.lmc"])
+def test_file_is_lost(tool, directory, lost):
+    """A file that somebody has removed: verify and restore tell, until the model is added again."""
+    store, made = family(tool, directory)
+    os.unlink(os.path.join(store, "tuned.lmc", lost))
+    tool.run("store", "verify", store).expect(1, lost.removesuffix(".lmc"))
+    tool.run("store", "verify", store, "base", "other").expect(0)
+    out = os.path.join(directory, "out")
+    tool.run("store", "restore", store, "tuned", "-o", out).expect(1, lost.removesuffix(".lmc"))
+    check(not os.path.exists(out), "an output was left")
+    tool.run("store", "add", "-f", store, made["tuned"]).expect(0)
+    check_store(tool, store, made)
+
+
 def test_mark_is_lost(tool, directory):
     store, made = family(tool, directory)
     os.unlink(os.path.join(store, "store.json"))

@@ -1,0 +1,137 @@
+"""lmc-st store plan: better bases for the models of a store, whatever the order in which they came. Nothing changes
+without --apply; what is applied takes no more than before, and every model stays what it was."""
+import json
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from stores import add, bases_of, check_clean, check_store, listed, llm, place, rounded, tuned, write_file
+from support import check, read
+
+
+def lineage(tool, directory, store):
+    """A chain of fine-tunes that came in the worst order: the two ends first. Name -> path."""
+    steps = [llm(layers=2, count=32768)]
+    for i in range(5):
+        steps.append(tuned(steps[-1], seed=20 + i, part=0.05))
+    paths = {}
+    for i in (5, 0, 4, 2, 1, 3):
+        name = "step%d" % i
+        paths[name] = write_file(os.path.join(directory, "made"), name, steps[i])
+        add(tool, store, paths[name])
+    return paths
+
+
+def plan(tool, store, *args):
+    done = tool.run("store", "plan", store, "--json", *args)
+    check(done.status == 0, done.stderr)
+    return json.loads(done.stdout)
+
+
+def archives_of(store):
+    return {os.path.join(folder, name): read(os.path.join(folder, name)) for folder, _, names in os.walk(store)
+            for name in names if name.endswith(".lmc")}
+
+
+def total(tool, store):
+    return sum(model["stored_nbytes"] for model in listed(tool, store).values())
+
+
+def test_nothing_changes_without_apply(tool, directory):
+    store = place(directory)
+    lineage(tool, directory, store)
+    before = archives_of(store)
+    found = plan(tool, store)
+    check(found["stored_nbytes"] == total(tool, store), "the bytes of now")
+    check(found["planned_nbytes"] <= found["stored_nbytes"], "no more than now")
+    check([model["name"] for model in found["models"]] == ["step%d" % i for i in range(6)], "every model")
+    check(all(set(model) >= {"name", "base"} for model in found["models"]), "keys")
+    after = archives_of(store)
+    check(before == after, "no archive has changed")
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_apply(tool, directory, depth):
+    store = place(directory)
+    paths = lineage(tool, directory, store)
+    before = total(tool, store)
+    found = plan(tool, store, "--apply", "--depth", str(depth))
+    check(found["stored_nbytes"] == before, "the bytes before")
+    check(found["planned_nbytes"] == total(tool, store), "the bytes of now")
+    check(found["planned_nbytes"] <= before, "no more than before")
+    check(depth == 1 or found["planned_nbytes"] < before, "a chain takes less")
+    check(all(model["depth"] <= depth + 1 for model in listed(tool, store).values()), "the depth is kept to")
+    check_store(tool, store, paths)
+    plan(tool, store, "--apply", "--depth", str(depth))
+    check(total(tool, store) <= found["planned_nbytes"], "the second plan makes nothing larger")
+
+
+def test_order_does_not_matter(tool, directory):
+    """The master comes last: BF16 copies of it are then stored as such."""
+    master = llm(layers=2, count=16384, dtype="F32")
+    store = place(directory)
+    paths = {name: write_file(os.path.join(directory, "made"), name, tensors) for name, tensors in
+             [("copy", rounded(master)), ("master", master)]}
+    for name in ("copy", "master"):
+        add(tool, store, paths[name])
+    check(bases_of(listed(tool, store)["copy"]) == [], "nothing was there")
+    plan(tool, store, "--apply")
+    check(bases_of(listed(tool, store)["copy"]) == ["master"], "the copy is that of its master")
+    check_store(tool, store, paths)
+
+
+def test_copies_stay_readable(tool, directory):
+    """Models that share equal tensors with each other: none may come to need itself."""
+    base = llm(layers=3, count=16384)
+    other = llm(layers=3, count=16384, seed=2)
+    mixed = [b if i % 2 else a for i, (a, b) in enumerate(zip(base, other))]
+    store = place(directory)
+    paths = {}
+    for name, tensors in [("mixed", mixed), ("base", base), ("other", other), ("tuned", tuned(base)),
+                          ("mixed-tuned", tuned(mixed)), ("copy", base)]:
+        paths[name] = write_file(os.path.join(directory, "made"), name, tensors)
+        add(tool, store, paths[name])
+    before = total(tool, store)
+    for depth in (1, 2, 1):
+        plan(tool, store, "--apply", "--depth", str(depth))
+        check_store(tool, store, paths)
+    check(total(tool, store) <= before, "no more than in the order in which they came")
+
+
+def test_empty_and_single(tool, directory):
+    store = place(directory)
+    paths = {"one": write_file(os.path.join(directory, "made"), "one", llm())}
+    add(tool, store, paths["one"])
+    found = plan(tool, store, "--apply")
+    check(found["changed"] == 0 and found["planned_nbytes"] == found["stored_nbytes"], "nothing to do")
+    check(tool.run("store", "drop", store, "one").status == 0, "drop")
+    found = plan(tool, store, "--apply")
+    check(found == {"models": [], "stored_nbytes": 0, "planned_nbytes": 0, "changed": 0, "changed_nbytes": 0},
+          "an empty store")
+
+
+def test_wrong_usage(tool, directory):
+    store = place(directory)
+    add(tool, store, write_file(os.path.join(directory, "made"), "one", llm()))
+    for args in ([], [store, "one"], [store, "--depth", "0"], [store, "--depth", "63"], ["--apply"]):
+        check(tool.run("store", "plan", *args).status == 2, str(args))
+    check(tool.run("store", "plan", os.path.join(directory, "nowhere")).status == 3, "no store")
+
+
+def test_killed(tool, directory):
+    """A plan that is killed leaves a sound store, and the next one goes on."""
+    store = place(directory)
+    paths = lineage(tool, directory, store)
+    rng = random.Random(3)
+    for _ in range(8):
+        process = tool.start("store", "plan", store, "--apply", "--depth", "3")
+        time.sleep(rng.random() * 0.15)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        check_store(tool, store, paths)
+    plan(tool, store, "--apply", "--depth", "3")
+    check_store(tool, store, paths)
+    check_clean(store)
