@@ -8,7 +8,6 @@ import tempfile
 from contextlib import contextmanager
 from typing import Any, Iterator, Mapping, NoReturn
 
-from .. import _abi
 from .._errors import ArgumentError, DataError, LMCError, loads_untrusted
 from .._files.convert import FileDone, Result
 from .._files.file import File, open_path
@@ -25,8 +24,8 @@ from .stores import hide_secrets
 class RemoteStore(Store):
     """A store of models, or a run, at a URL: "s3://bucket/store", "gs://...", "https://...". It is only read.
 
-    It has the methods of lmcodec.Store. Those that change a store, and verify(), raise ArgumentError. `time` of a model
-    of a store is None. storage_options, requests, retries, timeout, lowest_rate, time_limit: as for File.
+    It has the methods of lmcodec.Store. Those that change a store, verify() and push() raise ArgumentError. `time` of a
+    model of a store is None. storage_options, requests, retries, timeout, lowest_rate, time_limit: as for File.
 
     Object stores are listed. An HTTP server cannot be: there the models and their archives are those of index.sqlite,
     which is fetched, and other files of a model are found by their names alone. Such a model is restored only if it is

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
+import pathlib
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, Iterable, Iterator, Mapping, NamedTuple
 
 from .. import _abi
-from .._errors import ArgumentError, DataError, LMCError, UnsupportedError, loads_untrusted
+from .._errors import DataError, LMCError, UnsupportedError, loads_untrusted
 from .._files.options import encode_path
 from .._runs.kept import COPIED_NAME, SUFFIX, archives_of
 from .._runs.store import RUN_LIST, STORE_MARK, StoredModel, is_step
 from .chain import ChainFile, Search
 from .source import Ranges, Requests, Settings, Source
-from .stores import Location, hide_secrets, is_http, list_files
+from .stores import hide_secrets, is_http, list_files
 
 INDEX_NAME = "index.sqlite"
 MARK_NBYTES_MAX, TEXT_NBYTES_MAX = 4096, 64 << 20  # of store.json; of other JSON and of lists of copies
@@ -367,9 +367,12 @@ def copy_to(source: Source, file: BinaryIO, progress: Any = None) -> None:
 
 def _paths_of_index(path: str, shown: str) -> list[str]:
     """Paths of archives in the table `file` of an untrusted SQLite file. Raises DataError."""
+    import sqlite3  # some builds of Python do without
+
     steps = iter(range(_INDEX_STEPS_MAX))
+    uri = pathlib.Path(path).absolute().as_uri() + "?mode=ro&immutable=1"
     try:
-        with contextlib.closing(sqlite3.connect("file:%s?mode=ro&immutable=1" % path, uri=True)) as database:
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
             database.set_progress_handler(lambda: next(steps, None) is None, 10_000)
             for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
                 database.execute("PRAGMA " + pragma)
