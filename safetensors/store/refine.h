@@ -9,8 +9,8 @@
 #include "safetensors/store/relatives.h"
 
 /* Looks at the models on which the source takes about as little as on the best. Some tensors are planned against each
- * of them, and what is predicted for the others of the model is corrected likewise. selection: of `relatives`, whose list
- * changes. Errors: NOMEM, CANCELLED, what reading the source gives. */
+ * of them, and what is predicted for the others of the model is corrected likewise. selection: of `relatives`, whose
+ * list changes. Errors: NOMEM, CANCELLED, what reading the source gives. */
 lmc_status st_relatives_refine(st_relatives *relatives, const st_selection *selection,
                                const st_source *source, lmc_ctx *ctx);
 
