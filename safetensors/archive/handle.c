@@ -113,7 +113,8 @@ lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor
         return LMC_ERR_ARG;
     const st_tensor *const source = &file->header.tensors[index];
     const uint64_t *shape = NULL;
-    if (source->rank > ST_RANK_KEPT) {                  /* more dimensions than the header keeps */
+    if (source->rank > ST_RANK_KEPT) {
+        /* more dimensions than the header keeps */
         lmc_st_file *const owner = (lmc_st_file *)file; /* what is changed of it is behind a lock */
         pthread_mutex_lock(&owner->shapes_lock);
         if (!owner->shapes)

@@ -91,13 +91,11 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
 {
     const st_bases *const bases = &table->bases;
     const unsigned list_feature = bases->is_several ? ST_TABLE_FEATURE_FILES : ST_TABLE_FEATURE_BASE;
-    const uint32_t base_features = bases->link_count == 0
-                                       ? 0
-                                       : 1u << list_feature | (uint32_t)bases->has_lengths
-                                                                  << ST_TABLE_FEATURE_LENGTHS;
-    const uint32_t features =
-        (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) | base_features |
+    uint32_t features =
+        (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) |
         (table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS ? 0 : 1u << ST_TABLE_FEATURE_LAYOUT);
+    if (bases->link_count > 0)
+        features |= 1u << list_feature | (uint32_t)bases->has_lengths << ST_TABLE_FEATURE_LENGTHS;
     memset(dst, 0, ST_TABLE_HEAD_NBYTES);
     lmc_store32(dst, ST_TABLE_MAGIC);
     dst[AT_VERSION] = ST_TABLE_VERSION;

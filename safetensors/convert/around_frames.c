@@ -152,7 +152,8 @@ lmc_status st_convert_write_header_region(st_conversion *conversion, lmc_st_diag
     st_bases bases = {0};
     unsigned char *const region = st_allocate(memory, nbytes);
     lmc_status status = !region ? st_fail_nomem(diag) : collect_bases(conversion, &bases, diag);
-    const uint64_t table_nbytes = table_nbytes_with(conversion, st_bases_nbytes(&bases));
+    const uint64_t table_nbytes =
+        table_nbytes_with(conversion, status == LMC_OK ? st_bases_nbytes(&bases) : 0);
     const size_t outer_nbytes = nbytes - (size_t)table_nbytes;
     for (size_t i = 0; i < conversion->aliases.count; i++) {
         const st_alias pair = conversion->aliases.list[i];
