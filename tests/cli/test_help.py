@@ -13,7 +13,7 @@ SOURCES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tool")
 COMPLETIONS = os.path.join(SOURCES, "completions")
 COMMANDS = "analyze bench cat convert diff doctor get help info ls restore run store verify".split()
 RUN_COMMANDS = "add diff drop get info keep ls repair restore verify watch".split()
-STORE_COMMANDS = "add drop get info ls repair restore verify".split()
+STORE_COMMANDS = "add drop get info ls plan repair restore verify".split()
 SHELL_SECONDS = 60
 
 
