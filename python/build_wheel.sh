@@ -58,6 +58,7 @@ if [ ! -e "$sqlite" ]; then # the package has all of SQLite in one file
   mkdir -p "$work/sqlite"
   pip download -q --no-deps --no-binary :all: -d "$work/sqlite" sqlean.py==3.50.4.5 >&2
   tar -xzf "$work/sqlite/sqlean_py-3.50.4.5.tar.gz" -C "$work/sqlite" --strip-components 2 sqlean_py-3.50.4.5/sqlite
+  sed -i '/^#include "init.h"/,$d' "$work/sqlite/sqlite3.c" # behind it stands what registers the package's extensions
   $compiler -O2 -w -DNDEBUG -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION -fPIC -c "$work/sqlite/sqlite3.c" \
     -o "$work/sqlite/sqlite3.o"
   "$zig" ar rcs "$sqlite" "$work/sqlite/sqlite3.o"

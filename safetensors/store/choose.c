@@ -285,9 +285,9 @@ static lmc_status set_models(st_chooser *chooser, const st_choice_limits *limits
         const st_model *const model = &models->list[i];
         const int is_kept = !needs[i] && !(limits->goes && limits->goes[i]);
         chooser->is_reachable[i] = model->depth != ST_DEPTH_UNKNOWN && model->reach < REACH_MAX &&
-                                   (limits->allowed ? limits->allowed[i] : is_kept);
+                                   (limits->allowed ? limits->has_equals[i] : is_kept);
         chooser->is_allowed[i] =
-            chooser->is_reachable[i] && (limits->allowed || model->depth < limits->depth);
+            chooser->is_reachable[i] && (limits->allowed ? limits->allowed[i] : model->depth < limits->depth);
         chooser->has_deep_models |= chooser->is_reachable[i] && !chooser->is_allowed[i];
         chooser->rank[i] = (unsigned)(model->depth % 64 * 1024 + model->base_count % 1024);
     }

@@ -13,8 +13,10 @@ typedef struct st_chooser st_chooser;
 typedef struct st_choice_limits {
     uint64_t depth;            /* how many models it may need, one below the other */
     const unsigned char *goes; /* per model of the store, 1: it cannot be a base; NULL: all can */
-    const unsigned char
-        *allowed; /* per model, 1: it can be a base, and no other, whatever the rest says; may be NULL */
+    /* Per model, 1: it can be a base, and no other, whatever the rest says; may be NULL. */
+    const unsigned char *allowed;
+    /* With `allowed`, per model, 1: it can serve for equal tensors; so can none but these. */
+    const unsigned char *has_equals;
 } st_choice_limits;
 
 /* Makes the conversion of `path`, which becomes the model `name`, choose its bases: sets callbacks of *options, which

@@ -60,8 +60,8 @@ static const char *const statement_sql[ST_SQL_COUNT] = {
     [ST_SQL_FILE_TENSORS] = "SELECT tensor_count, tensors FROM file WHERE id = ?1",
     [ST_SQL_FILE_OF_PATH] = "SELECT id FROM file WHERE path = ?1",
     [ST_SQL_FILE_OF_MODEL] = "SELECT id FROM file WHERE model = ?1 LIMIT 1",
-    [ST_SQL_FILE_ADD] = "INSERT INTO file(nbytes, mtime_ns, tensor_count, model, path, tensors) "
-                        "VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+    [ST_SQL_FILE_ADD] =
+        "INSERT INTO file(nbytes, mtime_ns, tensor_count, model, path, tensors) VALUES(?1,?2,?3,?4,?5,?6)",
     [ST_SQL_FILE_REMOVE] = "DELETE FROM file WHERE id = ?1",
     [ST_SQL_KIND_FIND] =
         "SELECT id, row_count, dead_count FROM kind WHERE dtype = ?1 AND nbytes = ?2 AND row_nbytes = ?3",

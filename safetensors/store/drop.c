@@ -189,7 +189,10 @@ static lmc_status store_again(const rebase *rebase, const char *plain)
     st_parts_begin(rebase->parts, rebase->old.original_nbytes);
     LMC_TRY(st_store_restore_model(store, &rebase->old, plain, rebase->options, &result));
     st_parts_end(rebase->parts);
-    const st_choice_limits limits = {.depth = rebase->old.depth, .goes = how->goes, .allowed = how->allowed};
+    const st_choice_limits limits = {.depth = rebase->old.depth,
+                                     .goes = how->goes,
+                                     .allowed = how->allowed,
+                                     .has_equals = how->has_equals};
     lmc_status status = store->models.is_run
                             ? LMC_OK
                             : st_chooser_begin(&chooser, store, rebase->old.name, plain, &limits, &own);

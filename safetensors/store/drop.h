@@ -15,8 +15,9 @@ typedef struct st_rebase {
     const char *base;          /* of a run: the step that it is based on; NULL: a key frame */
     const unsigned char *goes; /* of a store, per model: it can be no base; NULL: all can */
     const unsigned char
-        *allowed;         /* of a store, per model: it can be one, whatever it needs itself; NULL: as above */
-    uint64_t *new_nbytes; /* not NULL: only what it would take is found out, and nothing changes */
+        *allowed; /* of a store, per model: it can be one, whatever it needs itself; or NULL */
+    const unsigned char *has_equals; /* with `allowed`: it can serve for equal tensors */
+    uint64_t *new_nbytes;            /* not NULL: only what it would take is found out, and nothing changes */
 } st_rebase;
 
 /* Restores a model, converts it, compares the two, and replaces its folder. parts: of a call whose total counts the

@@ -16,6 +16,10 @@
 /* A base must save this share of what the model takes alone. */
 #define GAIN_SHARE_MIN 0.005
 
+/* What a model takes now puts its other predictions right where it is no further from its own. What lies further off
+ * is no error of the sampler: equal tensors that come from a second base, for example. */
+#define FACTOR_MAX 2.0
+
 typedef struct planning {
     st_store_session *store;
     st_catalog catalog;
@@ -27,7 +31,8 @@ typedef struct planning {
     size_t *planned; /* likewise */
     uint64_t *depth; /* of each model, as planned */
     unsigned char *is_changed;
-    unsigned char *is_allowed; /* room for one model's mask */
+    unsigned char *is_allowed; /* room for one model's mask: what it may be based on */
+    unsigned char *has_equals; /* likewise: where its equal tensors may be */
     unsigned char *needs;      /* likewise: models that need it */
     unsigned char *is_done;    /* it has been stored again, or on trial */
     double *totals;            /* per model */
@@ -108,7 +113,8 @@ static lmc_status add_costs(planning *planning, size_t model, const double *sums
     const double stored = (double)described->stored_nbytes;
     double *const alone = &planning->alone_nbytes[model];
     const double predicted = now == ST_ARRANGE_NONE ? *alone : sums[now];
-    const double factor = predicted > 0 ? stored / predicted : 1;
+    const double measured = predicted > 0 ? stored / predicted : 1;
+    const double factor = measured < 1 / FACTOR_MAX || measured > FACTOR_MAX ? 1 : measured;
     st_base_cost *const costs = st_allocate_array(memory, count + 1, sizeof *costs);
     size_t cost_count = 0;
     if (!costs)
@@ -277,9 +283,11 @@ static lmc_status store_model(planning *planning, size_t model, uint64_t *new_nb
     for (size_t i = 0; i < store->models.count; i++) {
         const int is_later = planning->is_changed[i] && !planning->is_done[i];
         const int is_needy = planning->needs[i] && !(new_nbytes && planning->is_done[i]);
-        planning->is_allowed[i] = planning->depth[i] < planning->depth[model] && !is_later && !is_needy;
+        planning->has_equals[i] = !is_later && !is_needy;
+        planning->is_allowed[i] = planning->has_equals[i] && planning->depth[i] < planning->depth[model];
     }
-    const st_rebase how = {.allowed = planning->is_allowed, .new_nbytes = new_nbytes};
+    const st_rebase how = {
+        .allowed = planning->is_allowed, .has_equals = planning->has_equals, .new_nbytes = new_nbytes};
     char *const name = st_duplicate(memory, store->models.list[model].name);
     const lmc_status status =
         name ? st_rebase_model(store, name, &how, request, parts, options) : st_fail_nomem(store->diag);
@@ -347,12 +355,13 @@ lmc_status st_store_plan(const char *path, int apply, const st_store_request *re
     planning.depth = st_allocate_zeroed(memory, count, sizeof *planning.depth);
     planning.is_changed = st_allocate_zeroed(memory, count, 1);
     planning.is_allowed = st_allocate_zeroed(memory, count, 1);
+    planning.has_equals = st_allocate_zeroed(memory, count, 1);
     planning.needs = st_allocate_zeroed(memory, count, 1);
     planning.is_done = st_allocate_zeroed(memory, count, 1);
     planning.totals = st_allocate_zeroed(memory, count, sizeof *planning.totals);
     if (status == LMC_OK && !(planning.alone_nbytes && planning.now && planning.planned && planning.depth &&
-                              planning.is_changed && planning.is_allowed && planning.needs &&
-                              planning.is_done && planning.totals))
+                              planning.is_changed && planning.is_allowed && planning.has_equals &&
+                              planning.needs && planning.is_done && planning.totals))
         status = st_fail_nomem(diag);
     if (status == LMC_OK)
         status = make_plan(&planning);
@@ -368,6 +377,7 @@ lmc_status st_store_plan(const char *path, int apply, const st_store_request *re
     st_release(memory, planning.depth);
     st_release(memory, planning.is_changed);
     st_release(memory, planning.is_allowed);
+    st_release(memory, planning.has_equals);
     st_release(memory, planning.needs);
     st_release(memory, planning.is_done);
     st_release(memory, planning.totals);

@@ -28,7 +28,7 @@ names = sorted(os.listdir(sys.argv[1]))
 nbytes = 7 if "planned" in names else 1000000
 names = [name for name in names if name != "planned"]
 print(json.dumps([{{"name": name, "base": names[0] if number == 1 else names[:2] if number == 2 else None,
-                    "nbytes": 1, "stored_nbytes": nbytes, "files": 1, "time": 0}}
+                    "depth": min(number, 1), "nbytes": 1, "stored_nbytes": nbytes, "files": 1, "time": 0}}
                   for number, name in enumerate(names)]))
 END
   ;;
