@@ -86,10 +86,10 @@ def faults_of_study(study):
     if any(last > first - 1 for first, last in losses):
         yield f"no base has learned: {losses}"
     wrong = {way: {one["model"] for one in faults} for way, faults in study["wrong_bases"].items()}
-    best = {row["model"]: row["bases"] for row in study["rows"] if row["way"] == "LMC, best base"}
+    best = {row["model"]: row["stored_nbytes"] for row in study["rows"] if row["way"] == "LMC, best base"}
     alone = {row["model"] for row in study["rows"] if row["way"] == "LMC store" and not row["bases"]}
-    if list(wrong) != ["LMC store"] or {name for name in alone if best[name]} - wrong["LMC store"] or \
-            {name for name in alone if not best[name]} & wrong["LMC store"]:
+    if list(wrong) != ["LMC store"] or \
+            {name for name in alone if 1.01 * best[name] < stored["LMC alone"][name]} != alone & wrong["LMC store"]:
         yield f"wrong bases: {wrong}"
     reads = sorted(row["read_nbytes"] for row in study["rows"] if row["way"] == "LMC store, plan")
     if reads[-3:] != [7, 14, 21]:
