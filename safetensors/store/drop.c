@@ -202,6 +202,9 @@ static lmc_status store_again(const rebase *rebase, const char *plain)
         *how->new_nbytes = model.stored_nbytes;
         status = st_store_clear(store, ST_STORE_STAGED);
         st_chooser_abandon(chooser);
+        if (status == LMC_OK && !st_models_put(&store->models, &model))
+            status = st_fail_nomem(store->diag);
+        st_models_set_depths(&store->models);
     } else {
         if (status == LMC_OK && chooser)
             st_chooser_forget(chooser);

@@ -17,7 +17,8 @@ typedef struct st_rebase {
     const unsigned char
         *allowed; /* of a store, per model: it can be one, whatever it needs itself; or NULL */
     const unsigned char *has_equals; /* with `allowed`: it can serve for equal tensors */
-    uint64_t *new_nbytes;            /* not NULL: only what it would take is found out, and nothing changes */
+    uint64_t *new_nbytes; /* not NULL: only what it would take is found out; the list of models is as it
+                                        would be then, and nothing else changes */
 } st_rebase;
 
 /* Restores a model, converts it, compares the two, and replaces its folder. parts: of a call whose total counts the

@@ -34,7 +34,7 @@ typedef struct planning {
     unsigned char *is_allowed; /* room for one model's mask: what it may be based on */
     unsigned char *has_equals; /* likewise: where its equal tensors may be */
     unsigned char *needs;      /* likewise: models that need it */
-    unsigned char *is_done;    /* it has been stored again, or on trial */
+    unsigned char *is_done;    /* it has been stored again, or would have been */
     double *totals;            /* per model */
 } planning;
 
@@ -278,12 +278,11 @@ static lmc_status store_model(planning *planning, size_t model, uint64_t *new_nb
 {
     st_store_session *const store = planning->store;
     const lmc_allocator *const memory = memory_of(planning);
-    /* What needs the model is no base for it, unless it was stored again before: on trial, it only would have been. */
+    /* What needs the model is no base for it. */
     st_models_mark_dependents(&store->models, model, planning->needs);
     for (size_t i = 0; i < store->models.count; i++) {
         const int is_later = planning->is_changed[i] && !planning->is_done[i];
-        const int is_needy = planning->needs[i] && !(new_nbytes && planning->is_done[i]);
-        planning->has_equals[i] = !is_later && !is_needy;
+        planning->has_equals[i] = !is_later && !planning->needs[i];
         planning->is_allowed[i] = planning->has_equals[i] && planning->depth[i] < planning->depth[model];
     }
     const st_rebase how = {
@@ -314,6 +313,28 @@ static lmc_status store_all(planning *planning, int is_trial, uint64_t *nbytes,
     return LMC_OK;
 }
 
+/* What all models that change would take. The list of models is as before then. */
+static lmc_status try_all(planning *planning, uint64_t *nbytes, const st_store_request *request,
+                          st_parts *parts, const st_options *options)
+{
+    st_models *const models = &planning->store->models;
+    st_models before = {.memory = models->memory, .is_run = models->is_run};
+    int has_memory = 1;
+    for (size_t i = 0; i < models->count && has_memory; i++) {
+        st_model copy;
+        has_memory = st_model_copy(&copy, &models->list[i], models->memory) && st_models_put(&before, &copy);
+    }
+    const lmc_status status = has_memory ? store_all(planning, 1, nbytes, request, parts, options)
+                                         : st_fail_nomem(planning->store->diag);
+    if (has_memory) {
+        const st_models after = *models;
+        *models = before;
+        before = after;
+    }
+    st_models_free(&before);
+    return status;
+}
+
 static lmc_status apply_plan(planning *planning, const st_store_request *request, const st_options *options,
                              lmc_store_plan_result *result)
 {
@@ -327,7 +348,7 @@ static lmc_status apply_plan(planning *planning, const st_store_request *request
         parts.total_nbytes +=
             planning->is_changed[i] ? 2 * ST_REBASE_PASSES * models->list[i].original_nbytes : 0;
     }
-    LMC_TRY(store_all(planning, 1, &after, request, &parts, &inner));
+    LMC_TRY(try_all(planning, &after, request, &parts, &inner));
     if (after >= before) { /* the prediction was wrong: all stays as it is */
         result->planned_nbytes = result->stored_nbytes;
         result->changed_count = 0;

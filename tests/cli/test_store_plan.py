@@ -135,3 +135,40 @@ def test_killed(tool, directory):
     plan(tool, store, "--apply", "--depth", "3")
     check_store(tool, store, paths)
     check_clean(store)
+
+
+def some_model(rng, known):
+    """A copy, a fine-tune or a merge of those that are known; a fine-tune may become known."""
+    tensors, kind = rng.choice(known), rng.choice(("copy", "tuned", "tuned", "merge", "known"))
+    if kind == "merge":
+        return [rng.choice(pair) for pair in zip(tensors, rng.choice(known))]
+    if kind != "copy":
+        tensors = tuned(tensors, rng.randrange(50))
+    if kind == "known" and len(known) < 8:
+        known.append(tensors)
+    return tensors
+
+
+@pytest.mark.parametrize("seed", [2, 15, 45, 50, 51, 65, 70, 76])
+def test_random_changes(tool, directory, seed):
+    """Models come, change and go, with plans in between, of which none makes the store larger."""
+    rng, store, paths = random.Random(seed), place(directory), {}
+    known = [llm(seed=number, layers=2, count=2048) for number in range(3)]
+    for i in range(16):
+        choice = rng.random()
+        depth = str(rng.randint(1, 3))
+        if choice < 0.6 or len(paths) < 2:
+            name = "m%d" % rng.randrange(12)
+            paths[name] = write_file(os.path.join(directory, "made%d" % i), name, some_model(rng, known))
+            add(tool, store, paths[name], "-f", "--depth", depth)
+        elif choice < 0.7:
+            name = rng.choice(sorted(paths))
+            tool.run("store", "drop", store, name).expect(0)
+            del paths[name]
+        else:
+            before = total(tool, store)
+            found = plan(tool, store, "--apply", "--depth", depth)
+            after = total(tool, store)
+            check(found["stored_nbytes"] == before and found["planned_nbytes"] == after, "%s: %d" % (found, after))
+            check(after <= before, "the plan makes %d bytes of %d" % (after, before))
+    check_store(tool, store, paths)
