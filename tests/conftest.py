@@ -1,6 +1,7 @@
 """conftest.py - options and fixtures of the tests in Python, and what is told of tests that did not run."""
 import os
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -8,6 +9,8 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.append(os.path.join(ROOT, "tests", "support"))  # modules that several folders import
+# a job that a shell has put into the background has SIGINT ignored, and so would have the commands that tests interrupt
+signal.signal(signal.SIGINT, signal.default_int_handler)
 LEFT_OUT = "left out: "  # begins the reason of a skip that is not counted
 
 
