@@ -13,7 +13,7 @@
 /* Models that are considered as the base of one. */
 #define BASES_MAX 32
 
-/* A base must save this share of what the model takes alone. */
+/* A base must save this share of what the model takes alone, and a plan this share of what it stores again. */
 #define GAIN_SHARE_MIN 0.005
 
 /* What a model takes now puts its other predictions right where it is no further from its own. What lies further off
@@ -35,7 +35,7 @@ typedef struct planning {
     unsigned char *has_equals; /* likewise: where its equal tensors may be */
     unsigned char *needs;      /* likewise: models that need it */
     unsigned char *is_done;    /* it has been stored again, or would have been */
-    double *totals;            /* per model */
+    double *totals;            /* per model: room for predict(); then what it takes as planned */
 } planning;
 
 static const lmc_allocator *memory_of(const planning *planning)
@@ -202,6 +202,26 @@ static void mark_changes(planning *planning)
     }
 }
 
+/* Leaves all as it is if what changes would hardly save anything. */
+static void weigh_changes(planning *planning)
+{
+    const st_models *const models = &planning->store->models;
+    const st_base_cost *const costs = (const st_base_cost *)(const void *)planning->room.bytes;
+    size_t at = 0;
+    double now = 0;
+    double then = 0;
+    for (size_t i = 0; i < models->count; i++) {
+        planning->totals[i] = planning->alone_nbytes[i];
+        for (; at < planning->cost_count && costs[at].model == i; at++)
+            if (costs[at].base == planning->planned[i])
+                planning->totals[i] = costs[at].nbytes;
+        now += planning->is_changed[i] ? (double)models->list[i].stored_nbytes : 0;
+        then += planning->is_changed[i] ? planning->totals[i] : 0;
+    }
+    if (then > now * (1 - GAIN_SHARE_MIN))
+        memset(planning->is_changed, 0, models->count);
+}
+
 static lmc_status check_bases(const planning *planning)
 {
     const st_models *const models = &planning->store->models;
@@ -225,6 +245,7 @@ static lmc_status make_plan(planning *planning)
     if (st_arrange(&arrangement, planning->planned) != LMC_OK)
         return st_fail_nomem(planning->store->diag);
     mark_changes(planning);
+    weigh_changes(planning);
     return LMC_OK;
 }
 
@@ -233,14 +254,9 @@ static lmc_status tell_plan(const planning *planning, const st_store_request *re
                             lmc_store_plan_result *result)
 {
     const st_models *const models = &planning->store->models;
-    const st_base_cost *const costs = (const st_base_cost *)(const void *)planning->room.bytes;
-    size_t at = 0;
     for (size_t i = 0; i < models->count; i++) {
         const size_t base = planning->planned[i];
         st_model model;
-        double nbytes = planning->alone_nbytes[i];
-        for (; at < planning->cost_count && costs[at].model == i; at++)
-            nbytes = costs[at].base == base ? costs[at].nbytes : nbytes;
         if (!st_model_copy(&model, &models->list[i], models->memory))
             return st_fail_nomem(planning->store->diag);
         result->stored_nbytes += model.stored_nbytes;
@@ -252,7 +268,7 @@ static lmc_status tell_plan(const planning *planning, const st_store_request *re
                                .depth = planning->depth[i],
                                .file_count = models->list[i].file_count,
                                .original_nbytes = models->list[i].original_nbytes,
-                               .stored_nbytes = (uint64_t)nbytes,
+                               .stored_nbytes = (uint64_t)planning->totals[i],
                                .time_s = models->list[i].time_s};
             if (!model.name || (base != ST_ARRANGE_NONE &&
                                 !st_model_add_base(&model, models->list[base].name, 0, models->memory))) {
@@ -349,7 +365,8 @@ static lmc_status apply_plan(planning *planning, const st_store_request *request
             planning->is_changed[i] ? 2 * ST_REBASE_PASSES * models->list[i].original_nbytes : 0;
     }
     LMC_TRY(try_all(planning, &after, request, &parts, &inner));
-    if (after >= before) { /* the prediction was wrong: all stays as it is */
+    if ((double)after >
+        (double)before * (1 - GAIN_SHARE_MIN)) { /* the prediction was wrong: all stays as it is */
         result->planned_nbytes = result->stored_nbytes;
         result->changed_count = 0;
         result->changed_nbytes = 0;
