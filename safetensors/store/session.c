@@ -280,6 +280,30 @@ static lmc_status check_directory(const st_store_session *store, st_store_access
     return LMC_OK;
 }
 
+/* Refuses to make a store below another one, whose models would be those of both. */
+static lmc_status check_place(const st_store_session *store)
+{
+    const lmc_allocator *const memory = store->options->allocator;
+    char *const path = os_true_path(memory, store->path);
+    int is_inside = 0;
+    if (!path)
+        return fail_os(store, errno, "cannot find the directory");
+    for (char *end = strrchr(path, '/'); end && !is_inside; end = strrchr(path, '/')) {
+        *end = '\0';
+        const int fd = lmc_open_folder(*path ? path : "/");
+        is_inside = fd >= 0 && (os_folder_has(fd, ST_STORE_MARK) || os_folder_has(fd, ST_RUN_LIST_NAME));
+        if (fd >= 0)
+            os_close(fd);
+    }
+    if (is_inside) {
+        st_diag_set_file(store->diag, store->path);
+        (void)st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                      "is in the store or run %.400s: choose another place", *path ? path : "/");
+    }
+    st_release(memory, path);
+    return is_inside ? LMC_ERR_ARG : LMC_OK;
+}
+
 static int find_step(void *user, const char *name)
 {
     uint64_t step = 0;
@@ -316,6 +340,12 @@ static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_st
                            "is a run, whose steps have numbers: use \"run add\"");
         }
         LMC_TRY(check_directory(store, access));
+        if (access == ST_STORE_CREATE && !os_folder_has(store->fd, mark_of(store))) {
+            const lmc_status status = check_place(store);
+            if (status != LMC_OK && store->is_own_folder)
+                (void)os_folder_remove_empty(store->path);
+            LMC_TRY(status);
+        }
         os_errno = !is_writing(access)
                        ? os_lock_folder(store->fd, 1, store->options->cancel)
                        : os_lock_file(store->fd, ST_STORE_LOCK, store->options->cancel, &store->lock_fd);

@@ -470,3 +470,16 @@ def test_run_is_a_store(tool, directory, make):
     for step in (steps[0], steps[2], steps[3]):
         check_model(tool, run, str(step), made[step])
     tool.run("run", "verify", run).expect(0)
+
+
+@pytest.mark.parametrize("way", ["sub", "a/link"])
+def test_a_store_in_a_store(tool, directory, way):
+    """Its models would be those of both, with bases that only one of them finds."""
+    store, made = family(tool, directory)
+    if way != "sub":
+        os.mkdir(os.path.join(directory, "a"))
+        os.symlink(store, os.path.join(directory, "a", "link"))
+    inner = os.path.join(store if way == "sub" else os.path.join(directory, way), "sub")
+    tool.run("store", "add", inner, made["base"]).expect(2, "is in the store")
+    check(not os.path.exists(inner), "nothing is made")
+    check_store(tool, store, made)
