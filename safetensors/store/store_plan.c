@@ -315,8 +315,12 @@ static lmc_status store_all(planning *planning, int is_trial, uint64_t *nbytes,
                             const st_store_request *request, st_parts *parts, const st_options *options)
 {
     const st_models *const models = &planning->store->models;
+    uint64_t depth_max = 0; /* chains that were there before may be deeper than the plan's */
     memset(planning->is_done, 0, models->count);
-    for (uint64_t depth = 0; depth <= planning->depth_most; depth++) {
+    for (size_t i = 0; i < models->count; i++)
+        depth_max =
+            planning->is_changed[i] && planning->depth[i] > depth_max ? planning->depth[i] : depth_max;
+    for (uint64_t depth = 0; depth <= depth_max; depth++) {
         for (size_t i = 0; i < models->count; i++) {
             uint64_t one = 0;
             if (!planning->is_changed[i] || planning->depth[i] != depth)
