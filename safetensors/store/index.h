@@ -96,9 +96,10 @@ lmc_status st_index_search(st_index *index, const st_index_tensor *wanted, size_
                            st_index_allowed_fn is_allowed, void *user, st_index_hits *hits,
                            lmc_st_diag *diag);
 
-/* Compares a tensor with a wanted one. Returns 1 and fills in *hit, but for the file and the number in it; or
- * returns 0: they are of kinds that cannot be compared. */
-int st_index_compare(const st_index_tensor *wanted, const st_index_tensor *tensor, st_index_hit *hit);
+/* Compares a tensor with a wanted one. Returns 1 and fills in *hit, but for the file and the number in it; or returns 0
+ * and leaves *hit as it is: they are of kinds that cannot be compared, or their distance is no less than `limit`. */
+int st_index_compare(const st_index_tensor *wanted, const st_index_tensor *tensor, uint32_t limit,
+                     st_index_hit *hit);
 
 /* Bits that an element of the wanted tensor takes as a delta to the hit, predicted. */
 double st_index_predict(const st_index_tensor *wanted, const st_index_hit *hit);

@@ -286,8 +286,11 @@ lmc_status st_index_search(st_index *index, const st_index_tensor *wanted, size_
     return status;
 }
 
-int st_index_compare(const st_index_tensor *wanted, const st_index_tensor *tensor, st_index_hit *hit)
+int st_index_compare(const st_index_tensor *wanted, const st_index_tensor *tensor, uint32_t limit,
+                     st_index_hit *hit)
 {
+    st_sketch rounded;
+    uint32_t distance;
     const int is_rounded = wanted->dtype == LMC_DTYPE_BF16 && tensor->dtype == LMC_DTYPE_F32 &&
                            tensor->nbytes / 2 == wanted->nbytes && st_sketch_can_round(tensor->nbytes);
     const int is_plain = wanted->dtype == tensor->dtype && wanted->nbytes == tensor->nbytes;
@@ -296,19 +299,22 @@ int st_index_compare(const st_index_tensor *wanted, const st_index_tensor *tenso
                         st_sketch_head_nbytes(wanted->nbytes) == st_sketch_head_nbytes(tensor->nbytes);
     if (!is_rounded && !is_plain && !is_head)
         return 0;
+    if (is_rounded)
+        st_sketch_round(&tensor->sketch, &rounded);
+    const st_sketch *const sketch = is_rounded ? &rounded : is_head ? &tensor->head : &tensor->sketch;
+    st_sketch_distances(wanted->dtype, is_head ? &wanted->head : &wanted->sketch, sketch->bytes, 0, 1,
+                        &distance);
+    if (distance >= limit)
+        return 0;
     *hit = (st_index_hit){.form = is_rounded ? LMC_BASE_BF16_OF_F32 : LMC_BASE_PLAIN,
                           .is_head = (uint8_t)is_head,
+                          .distance = distance,
                           .nbytes = tensor->nbytes,
-                          .content_hash = tensor->content_hash};
-    if (is_rounded)
-        st_sketch_round(&tensor->sketch, &hit->sketch);
-    else
-        hit->sketch = is_head ? tensor->head : tensor->sketch;
+                          .content_hash = tensor->content_hash,
+                          .sketch = *sketch};
     hit->pair_count =
         (uint16_t)st_sketch_pair_count(wanted->dtype, wanted->nbytes, (lmc_base_form)hit->form, is_head);
     hit->is_equal = is_plain && memcmp(wanted->sketch.bytes, hit->sketch.bytes, sizeof hit->sketch) == 0;
-    st_sketch_distances(wanted->dtype, is_head ? &wanted->head : &wanted->sketch, hit->sketch.bytes, 0, 1,
-                        &hit->distance);
     return 1;
 }
 

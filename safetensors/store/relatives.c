@@ -15,6 +15,9 @@
 /* Files of the store whose tensors are all compared with those of a file. */
 #define FILES_MAX 48
 
+/* Comparisons of pairs of tensors for one such file, unless fewer do. */
+#define COMPARISONS_MAX ((uint64_t)1 << 20)
+
 /* What a frame takes beside its blocks, about. */
 #define FRAME_NBYTES 66
 
@@ -150,7 +153,16 @@ static int compare_gains(const void *left, const void *right)
     return a > b ? -1 : a < b;
 }
 
-/* Compares all tensors of a file of the store with those of the source: a search gives only the nearest few of each. */
+/* 1 if a hit is so near that a file can hardly have a nearer one. */
+static int is_settled(const st_index_tensor *wanted, const st_index_hit *hit)
+{
+    return hit->distance == 0 ||
+           (!hit->is_head && hit->distance < st_sketch_spread(wanted->dtype, &wanted->sketch) / 2);
+}
+
+/* Compares all tensors of a file of the store with those of the source: a search gives only the nearest few of each.
+ * Where that would be very many comparisons, the tensor behind the last one's relative is tried first, for most files
+ * that have the same tensors have them in the same order. */
 static lmc_status compare_file(st_relatives *relatives, uint32_t id)
 {
     const lmc_allocator *const memory = memory_of(relatives);
@@ -158,19 +170,25 @@ static lmc_status compare_file(st_relatives *relatives, uint32_t id)
     size_t count = 0;
     LMC_TRY(st_index_load_file(&relatives->catalog->index, id, &tensors, &count, relatives->diag));
     lmc_status status = LMC_OK;
+    const int is_large = (uint64_t)relatives->wanted_count * count > COMPARISONS_MAX;
+    size_t next = 0;
     for (size_t i = 0; i < relatives->wanted_count && status == LMC_OK; i++) {
         const st_index_tensor *const wanted = &relatives->tensors[relatives->wanted[i]];
         st_index_hit best = {.distance = UINT32_MAX};
-        for (size_t j = 0; j < count; j++) {
-            st_index_hit hit;
-            if (st_index_compare(wanted, &tensors[j], &hit) && hit.distance < best.distance) {
-                best = hit;
-                best.file = id;
-                best.tensor = (uint32_t)j;
-            }
+        size_t at = next;
+        if (!is_large || next >= count || !st_index_compare(wanted, &tensors[next], UINT32_MAX, &best) ||
+            !is_settled(wanted, &best)) {
+            best.distance = UINT32_MAX;
+            for (size_t j = 0; j < count && best.distance > 0; j++)
+                if (st_index_compare(wanted, &tensors[j], best.distance, &best))
+                    at = j;
         }
-        if (best.distance != UINT32_MAX)
-            status = add_relative(relatives, i, &best);
+        if (best.distance == UINT32_MAX)
+            continue;
+        best.file = id;
+        best.tensor = (uint32_t)at;
+        next = at + 1;
+        status = add_relative(relatives, i, &best);
     }
     st_release(memory, tensors);
     return status;

@@ -1,6 +1,7 @@
 """Stores: what is added and under which name, what comes back, what is told of it, and what is refused."""
 import json
 import os
+import random
 import shutil
 import unicodedata
 
@@ -9,7 +10,7 @@ import pytest
 from runs import added, checkpoints, snapshots, tree_of
 from stores import (add, bases_of, check_clean, check_model, check_store, family, listed, llm, place, tuned,
                     write_directory, write_file)
-from support import check, check_no_controls, flip, model, read, write
+from support import check, check_no_controls, flip, model, read, weights, write
 
 
 def small(directory, name="m.safetensors", seed=1):
@@ -483,3 +484,23 @@ def test_a_store_in_a_store(tool, directory, way):
     tool.run("store", "add", inner, made["base"]).expect(2, "is in the store")
     check(not os.path.exists(inner), "nothing is made")
     check_store(tool, store, made)
+
+
+@pytest.mark.parametrize("order", ["same", "reversed", "random"])
+def test_very_many_tensors_of_one_length(tool, directory, order):
+    """More pairs than are all compared: each tensor still finds its own, in any order."""
+    rng = random.Random(4)
+    experts = [("expert%04d" % i, "BF16", [256], weights(rng, 256)) for i in range(1100)]
+    store, base = place(directory), write_file(directory, "base", experts)
+    add(tool, store, base)
+    others = tuned(experts, part=0.05)
+    if order == "reversed":
+        others.reverse()
+    if order == "random":
+        rng.shuffle(others)
+    others = [("%04d" % i, *rest) for i, (_, *rest) in enumerate(others)]
+    path = write_file(directory, "tuned", others)
+    add(tool, store, path)
+    entries = check_store(tool, store, {"base": base, "tuned": path})
+    check(bases_of(entries["tuned"]) == ["base"], str(entries["tuned"]))
+    check(entries["tuned"]["stored_nbytes"] < 0.7 * entries["base"]["stored_nbytes"], str(entries))
