@@ -340,7 +340,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st
                                                lmc_st_result *result, lmc_st_diag *diag);
 
 /* Reads an archive whole and compares what it restores to with the file `plain_path`, byte by byte. A success proves
- * that one of them may be removed. Of a converted directory and its original, it compares every file; neither may have
+ * that one of them may be removed. For a converted directory and its original, it compares every file; neither may have
  * others. Errors: LMC_ERR_CHECKSUM if they differ, and as lmc_st_verify() of either. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
                                                 const lmc_st_compare_options *options, lmc_st_diag *diag);

@@ -70,6 +70,9 @@ int cli_fail_nomem(void);
  * the cause stays known. */
 int cli_output_works(void);
 
+/* Flushes stdout before a command is done. The cause of a failure stays known. */
+void cli_flush_output(void);
+
 /* Flushes stdout. Returns the exit status. */
 int cli_finish_output(void);
 

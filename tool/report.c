@@ -97,6 +97,12 @@ int cli_output_works(void)
     return 0;
 }
 
+void cli_flush_output(void)
+{
+    (void)fflush(stdout);
+    (void)cli_output_works();
+}
+
 int cli_finish_output(void)
 {
     if (cli_output_works() && fflush(stdout) == 0)

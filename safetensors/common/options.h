@@ -31,7 +31,7 @@ typedef struct st_options {
     size_t base_dir_count;
     const char *const *excludes;
     size_t exclude_count;
-    /* Of a conversion: chooses bases instead of `base`, for tensors that have no match in their own file; NULL: `base`
+    /* In a conversion: chooses bases instead of `base`, for tensors that have no match in their own file; NULL: `base`
      * counts. */
     lmc_status (*choose_bases)(void *choose_user, const struct st_source *source,
                                const struct st_aliases *aliases, struct st_base_set *bases,

@@ -131,7 +131,7 @@ static lmc_status store_model(addition *addition)
     st_chooser *chooser = NULL;
     st_model model = {0};
     const st_choice_limits limits = {.depth = addition->request->depth};
-    char *const name = st_duplicate(memory, addition->model.name); /* which is made anew */
+    char *const name = st_duplicate(memory, addition->model.name); /* which is made again */
     lmc_status status = name ? st_chooser_begin(&chooser, store, name, addition->path, &limits, &options)
                              : st_fail_nomem(store->diag);
     if (status == LMC_OK)

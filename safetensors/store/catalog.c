@@ -286,7 +286,7 @@ static void remove_index(const st_store_session *store)
         (void)os_folder_remove_file(store->fd, names[i]);
 }
 
-/* Opens the index anew: an empty file; where that cannot be, in memory. */
+/* Opens a new index: an empty file; where that cannot be, in memory. */
 static lmc_status remake_index(st_catalog *catalog, const char *path)
 {
     const st_store_session *const store = catalog->store;

@@ -34,7 +34,7 @@ typedef struct st_catalog {
 lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store);
 void st_catalog_close(st_catalog *catalog);
 
-/* Makes the index anew, since it has turned out to be damaged. Errors: as st_catalog_open(). */
+/* Makes the index again, since it has turned out to be damaged. Errors: as st_catalog_open(). */
 lmc_status st_catalog_rebuild(st_catalog *catalog);
 
 /* The file with this id, or NULL. */

@@ -27,7 +27,7 @@ typedef struct st_relatives {
 } st_relatives;
 
 /* Finds the relatives of those of `count` tensors that are wanted (NULL: all). What takes no less than alone is
- * none. An index that turns out to be damaged is made anew. Free with st_relatives_free() in every case. Errors: IO,
+ * none. An index that turns out to be damaged is made again. Free with st_relatives_free() in every case. Errors: IO,
  * NOMEM, CANCELLED. */
 lmc_status st_relatives_find(st_relatives *relatives, size_t count, const unsigned char *is_wanted);
 void st_relatives_free(st_relatives *relatives);

@@ -2,7 +2,7 @@
 calls, and size and offsets of every public struct. A change of either is seen as a change of that list,
 and a list belongs to one version: what programs were built against does not change without it.
 
-    python3 tests/checks/check_interface.py --build DIR     writes the lists anew, after the version was raised
+    python3 tests/checks/check_interface.py --build DIR     writes the lists again, after the version was raised
 """
 
 import argparse

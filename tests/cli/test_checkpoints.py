@@ -250,7 +250,7 @@ def test_raw_files(tool, directory):
 
 
 def test_unfinished_directory(tool, directory):
-    """What an earlier run left is kept where it is right, whatever kind of file it is of; copies are made anew."""
+    """What an earlier run left is kept where it is right, whatever kind of file it is of; copies are made again."""
     source = checkpoint(os.path.join(directory, "c"))
     write(os.path.join(source, "a.lmc"), b"text")
     tool.run("convert", source).expect(0)

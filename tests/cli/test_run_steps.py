@@ -1,4 +1,4 @@
-"""Steps of a run go: what is based on them is stored anew, and the rest comes back as it was."""
+"""Steps of a run go: what is based on them is stored again, and the rest comes back as it was."""
 import json
 import os
 import shutil
@@ -25,7 +25,7 @@ def test_drop(tool, directory, make, numbers):
     for step, entry in after.items():
         check(entry["chain"] <= before[step]["chain"], "the chain of step %d has grown" % step)
         if before[step]["base"] not in gone:
-            check(entry["base"] == before[step]["base"], "step %d was stored anew for nothing" % step)
+            check(entry["base"] == before[step]["base"], "step %d was stored again for nothing" % step)
 
 
 def test_rebased_stays_a_delta(tool, directory):
@@ -134,7 +134,7 @@ def test_two_adders(tool, directory):
 
 
 def test_a_failure_leaves_the_run(tool, directory):
-    """A disk that is full when a step is stored anew: nothing is lost, nothing is left."""
+    """A disk that is full when a step is stored again: nothing is lost, nothing is left."""
     run, made = added(tool, directory, snapshots, 4, size=40000)
     before = tree_of(run)
     result = tool.run("run", "drop", run, "10", file_size=100000)

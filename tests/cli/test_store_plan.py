@@ -4,11 +4,12 @@ import json
 import os
 import random
 import signal
+import subprocess
 import time
 
 import pytest
 
-from stores import add, bases_of, check_clean, check_store, listed, llm, place, rounded, tuned, write_file
+from stores import add, bases_of, check_clean, check_store, family, listed, llm, place, rounded, tuned, write_file
 from support import check, read
 
 
@@ -172,3 +173,22 @@ def test_random_changes(tool, directory, seed):
             check(found["stored_nbytes"] == before and found["planned_nbytes"] == after, "%s: %d" % (found, after))
             check(after <= before, "the plan makes %d bytes of %d" % (after, before))
     check_store(tool, store, paths)
+
+
+@pytest.mark.parametrize("is_full", [True, False], ids=["full", "reader_left"])
+def test_output_that_cannot_be_written(tool, directory, is_full):
+    """The cause stays known while the plan goes on, also where nothing changes in the end."""
+    store, made = family(tool, directory)
+    plan(tool, store, "--apply")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open("/dev/full", "wb") if is_full else os.fdopen(writing, "wb") as output:
+        ended = subprocess.run([tool.path, "store", "plan", store, "--apply"], stdout=output, stderr=subprocess.PIPE,
+                               check=False)
+    message = ended.stderr.decode()
+    if is_full:
+        os.close(writing)
+        check(ended.returncode == 3 and message.count("\n") == 1 and "No space left" in message, message)
+    else:
+        check(ended.returncode == -signal.SIGPIPE and message == "", "%d: %s" % (ended.returncode, message))
+    check_store(tool, store, made)

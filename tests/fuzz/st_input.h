@@ -1,7 +1,7 @@
 /*
  * st_input.h - files for the fuzz targets of liblmc_st.
  *
- * The input is one file without a name, written anew for each input; outputs stand in a directory of their
+ * The input is one file without a name, written again for each input; outputs stand in a directory of their
  * own, which must be empty in the end: a call that failed leaves nothing.
  */
 #ifndef LMC_FUZZ_ST_INPUT_H

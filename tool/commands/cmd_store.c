@@ -56,7 +56,7 @@ static const char about_plan[] =
     "leaves a sound store; the same command goes on.\n";
 
 static const char about_repair[] =
-    "Removes unfinished work, and makes anew what can be derived from the archives:\n"
+    "Removes unfinished work, and rebuilds what can be derived from the archives:\n"
     "the index of a store, or run.json of a run. Damaged archives stay as they are.\n"
     "The other commands that change a store remove unfinished work, too.\n";
 
@@ -145,7 +145,7 @@ static void show_model(void *user, lmc_store_event event, const lmc_store_model 
         printf("%s{\"event\":\"%s\",", own->object_count++ == 0 ? "[" : ",\n ", lmc_store_event_name(event));
         cli_store_json_model(model);
         printf("}");
-        fflush(stdout);
+        cli_flush_output();
         return;
     }
     if (!cli_kept_begin_line(&own->job, event == LMC_STORE_VERIFIED))

@@ -43,7 +43,7 @@ int cli_kept_begin_line(cli_job *job, int is_verified)
 void cli_kept_end_line(void)
 {
     printf("\n");
-    fflush(stdout);
+    cli_flush_output();
 }
 
 static double ratio_of(uint64_t nbytes, uint64_t stored_nbytes)

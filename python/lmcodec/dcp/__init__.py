@@ -5,7 +5,7 @@
 
     lmcodec.dcp.enable()                                             # torch's own calls read them, too
     dcp.load(state, checkpoint_id="run/step-20")
-    lmcodec.dcp.drop("run/step-10")                                  # step-20, which needs it, is stored anew
+    lmcodec.dcp.drop("run/step-10")                                  # step-20, which needs it, is stored again
 
     dcp.save(state, storage_writer=FileSystemWriter("run/step-20", _extensions=[lmcodec.dcp.Lmc()]))
     dcp.load(state, storage_reader=FileSystemReader("run/step-20", _extension_registry=lmcodec.dcp.registry()))

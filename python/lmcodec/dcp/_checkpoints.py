@@ -71,13 +71,13 @@ def verify(path: Path, *, threads: int | None = None, base_dirs: Sequence[Path] 
 
 def drop(*paths: Path, threads: int | None = None, fsync: bool = True,
          dropped: Callable[[str], object] | None = None) -> None:
-    """Removes checkpoints. Those beside them that are coded against one of these are first stored anew, as key frames.
+    """Removes checkpoints. Those beside them that are coded against one of these are first stored again, as key frames.
 
     paths: directories of checkpoints of Writer. All are looked at before anything changes. threads: None for one per
     core. dropped(path) is called for each that is gone. Only one process may drop or save in a folder at a time, and
     no save that is coded against one of these may be under way.
 
-    A checkpoint that is stored anew needs as much more space as its largest file has when it is restored. Its save_id
+    A checkpoint that is stored again needs as much more space as its largest file has when it is restored. Its save_id
     and its content stay, so what is coded against it stays valid. A kill at any moment leaves readable every
     checkpoint that stays; the next call goes on. Files that Writer did not write are left where they are.
     Raises ArgumentError (no checkpoint of Writer), DataError, BaseError, OSError.

@@ -203,7 +203,7 @@ def test_new_dataset_like_a_released_one(released, tmp_path):
 
 @pytest.mark.parametrize("name", frozen.FILES)
 def test_frozen_files_are_written(name, tmp_path):
-    """All that the released version stored may be written anew, in the same dataset."""
+    """All that the released version stored may be written again, in the same dataset."""
     path = tmp_path / "copy.h5"
     shutil.copy(frozen.path_of(name), path)
     cases = frozen.FILES[name]

@@ -329,7 +329,7 @@ def test_values_of_a_row_that_is_too_long():
 
 
 def test_values_of_a_row_for_other_chunks():
-    """They are computed anew, whatever stands there."""
+    """They are computed again, whatever stands there."""
     with latest_file() as file:
         dcpl = create(file, "f4le", make_dcpl([pipelines.lmc()], (64, 100)), (64, 100)).id.get_create_plist()
         for chunk, nbytes in (((64, 200), 800), ((10, 3), 0), ((64, 100), 400)):
@@ -387,7 +387,7 @@ def test_bad_compression_opts(values):
 
 @pytest.mark.parametrize("count", range(11))
 def test_good_values_of_every_count(count):
-    """Values with the magic may be cut off: they are computed anew."""
+    """Values with the magic may be cut off: they are computed again."""
     with memory_file() as file:
         dataset = create(file, "f4le", make_dcpl([pipelines.lmc(*(COMPLETE + (7, 7))[:count])]))
         assert lmc_values(dataset) == expected("f4le", (), 4, FLOAT | F32)

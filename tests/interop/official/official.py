@@ -48,7 +48,7 @@ def run(*command):
 
 
 def write(path, content):
-    """Makes the file anew: some file systems flush one that is cut and written again."""
+    """Makes the file again: some file systems flush one that is cut and written again."""
     if os.path.exists(path):
         os.unlink(path)
     with open(path, "wb") as file:

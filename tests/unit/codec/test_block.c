@@ -74,7 +74,7 @@ static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
         lmc_rans_set_slots(&rans); /* what a decoder has */
 }
 
-/* The scratch is laid out anew for each block: exactly for its size, at the end of its memory. */
+/* The scratch is laid out again for each block: exactly for its size, at the end of its memory. */
 static void place_scratch(size_t nbytes)
 {
     const unsigned unit = decision.coding.element_nbytes;

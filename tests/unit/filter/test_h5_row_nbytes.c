@@ -210,7 +210,7 @@ LMC_TEST(test_every_count)
     values[0] = 1; /* rows without their level */
     CU_ASSERT_EQUAL(h5_params_read(values, 10, &params), LMC_ERR_ARG);
     CU_ASSERT(strstr(lmc_h5_last_error(), "[8]") != NULL && !params.is_complete);
-    CU_ASSERT_EQUAL(h5_params_read_user(values, 10, &params), LMC_OK); /* computed anew */
+    CU_ASSERT_EQUAL(h5_params_read_user(values, 10, &params), LMC_OK); /* computed again */
 }
 
 static void check_row_nbytes(unsigned element_nbytes, unsigned type, unsigned chunk_nbytes,

@@ -57,7 +57,7 @@ LMC_TEST(test_every_count)
         CU_ASSERT_EQUAL(params.row_count, is_complete ? 4 : 0);
     }
     values[0] = 1;
-    CU_ASSERT_EQUAL(h5_params_read_user(values, 9, &params), LMC_OK); /* computed anew */
+    CU_ASSERT_EQUAL(h5_params_read_user(values, 9, &params), LMC_OK); /* computed again */
     CU_ASSERT_EQUAL(h5_params_read(values, 9, &params), LMC_ERR_ARG);
     CU_ASSERT(strstr(lmc_h5_last_error(), "[8]") != NULL);
 }
@@ -78,7 +78,7 @@ LMC_TEST(test_row_counts_in_files)
         CU_ASSERT_EQUAL(h5_params_read(values, 9, &params), LMC_ERR_ARG);
         CU_ASSERT(strstr(lmc_h5_last_error(), "[8]") != NULL);
         CU_ASSERT(!params.is_complete && params.row_count == 0);
-        CU_ASSERT_EQUAL(h5_params_read_user(values, 9, &params), LMC_OK); /* computed anew */
+        CU_ASSERT_EQUAL(h5_params_read_user(values, 9, &params), LMC_OK); /* computed again */
     }
     for (unsigned rows = 0; rows < 4;
          rows += 2) { /* neither records by byte offset nor resized chunks have rows */

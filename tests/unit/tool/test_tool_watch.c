@@ -71,7 +71,7 @@ LMC_TEST(test_failures_of_the_system_are_tried_again)
     }
     watch_see(&entry, 2, now_ms);
     CU_ASSERT_EQUAL(watch_due_ms(&entry, SETTLE_MS), now_ms + SETTLE_MS);
-    CU_ASSERT(watch_fail(&entry, LMC_ERR_IO, EIO, 1, 0, now_ms)); /* the pauses begin anew, but none is 0 */
+    CU_ASSERT(watch_fail(&entry, LMC_ERR_IO, EIO, 1, 0, now_ms)); /* the pauses begin again, but none is 0 */
     CU_ASSERT(watch_due_ms(&entry, 0) > now_ms && watch_due_ms(&entry, 0) < now_ms + SETTLE_MS);
 }
 
