@@ -3,9 +3,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
-import threading
 
 import numpy
 import pytest
@@ -13,6 +10,8 @@ import pytest
 import lmcodec
 import lmcodec.numpy
 from lmcodec import Run, Step
+
+from kept import add_from_threads, interrupt_waiting_add
 
 
 def arrays_at(step, rows=200):
@@ -403,45 +402,17 @@ def test_what_callbacks_raise(files, directory):
 
 
 def test_several_threads(directory):
-    run, faults = Run(os.path.join(directory, "run")), []
+    run = Run(os.path.join(directory, "run"))
     paths = [write_file(directory, step) for step in range(10, 90, 10)]
-
-    def add(path):
-        try:
-            run.add(path, fsync=False, threads=1)
-        except Exception as error:
-            faults.append(error)
-
-    threads = [threading.Thread(target=add, args=[path]) for path in paths]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not faults and len(run) == 8
+    assert not add_from_threads(run, paths)
+    assert len(run) == 8
     run.verify()
-
-
-# The lock of a run is that of the open file: one that the test holds keeps the call waiting.
-WAITING = """
-import fcntl, os, signal, sys, threading
-signal.signal(signal.SIGINT, signal.default_int_handler)
-import lmcodec
-run, snapshot = sys.argv[1:]
-lock = open(os.path.join(run, ".lmc-lock"), "r+b")
-fcntl.flock(lock, fcntl.LOCK_EX)
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    lmcodec.Run(run).add(snapshot)
-except KeyboardInterrupt:
-    print("interrupted")
-"""
 
 
 def test_an_interrupt_ends_the_wait_for_the_lock(files, directory):
     run, _ = files
-    done = subprocess.run([sys.executable, "-c", WAITING, os.path.dirname(run.path(10)), write_file(directory, 60)],
-                          capture_output=True, text=True, timeout=60)
-    assert done.stdout == "interrupted\n", done.stderr
+    path = write_file(directory, 60)
+    assert interrupt_waiting_add("Run", os.path.dirname(run.path(10)), path) == "interrupted"
     assert len(run) == 5
 
 

@@ -4,9 +4,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
-import threading
 
 import numpy
 import pytest
@@ -15,17 +12,11 @@ import lmcodec
 import lmcodec.numpy
 from lmcodec import Run, Store, StoredModel
 
+from kept import add_from_threads, interrupt_waiting_add, layers, tuned
+
 
 def arrays(seed=1, count=3):
-    random = numpy.random.default_rng(seed)
-    return {"layers.%d" % n: random.standard_normal((64, 512), dtype="f4") for n in range(count)}
-
-
-def tuned(tensors, seed):
-    """A fine-tune: some values have moved a little."""
-    changes = numpy.random.default_rng(seed)
-    return {name: numpy.where(changes.random(array.shape) < 0.05, array * numpy.float32(1.001), array)
-            for name, array in tensors.items()}
+    return layers(seed, count, 64)
 
 
 def write_file(folder, name, tensors):
@@ -435,46 +426,17 @@ def test_what_callbacks_raise(made, directory):
 
 
 def test_several_threads(directory):
-    store, faults = Store(os.path.join(directory, "store")), []
+    store = Store(os.path.join(directory, "store"))
     paths = [write_file(directory, "m%d" % number, tuned(arrays(), number)) for number in range(6)]
-
-    def add(path):
-        try:
-            store.add(path, fsync=False, threads=1)
-        except Exception as error:
-            faults.append(error)
-
-    threads = [threading.Thread(target=add, args=[path]) for path in paths]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not faults and len(store) == 6 and sum(not model.bases for model in store.models()) == 1
+    assert not add_from_threads(store, paths)
+    assert len(store) == 6 and sum(not model.bases for model in store.models()) == 1
     store.verify()
-
-
-# The lock of a store is that of the open file: one that the test holds keeps the call waiting.
-WAITING = """
-import fcntl, os, signal, sys, threading
-signal.signal(signal.SIGINT, signal.default_int_handler)
-import lmcodec
-store, model = sys.argv[1:]
-lock = open(os.path.join(store, ".lmc-lock"), "r+b")
-fcntl.flock(lock, fcntl.LOCK_EX)
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    lmcodec.Store(store).add(model)
-except KeyboardInterrupt:
-    print("interrupted")
-"""
 
 
 def test_an_interrupt_ends_the_wait_for_the_lock(made, directory):
     store, _ = made
     new = write_file(directory, "new", arrays(30))
-    done = subprocess.run([sys.executable, "-c", WAITING, os.path.dirname(store.path("base")), new],
-                          capture_output=True, text=True, timeout=60)
-    assert done.stdout == "interrupted\n", done.stderr
+    assert interrupt_waiting_add("Store", os.path.dirname(store.path("base")), new) == "interrupted"
     assert len(store) == 3
 
 

@@ -15,21 +15,14 @@ import lmcodec.numpy  # noqa: E402
 import lmcodec.remote  # noqa: E402
 from lmcodec import Run, Store  # noqa: E402
 
+from kept import layers, tuned  # noqa: E402
 from range_server import RangeServer  # noqa: E402
 from remote_files import check_equal, content_of  # noqa: E402
 from s3_server import s3_server  # noqa: E402
 
 
 def arrays(seed, count=4):
-    random = numpy.random.default_rng(seed)
-    return {"layers.%d" % n: random.standard_normal((96, 512), dtype="f4") for n in range(count)}
-
-
-def tuned(tensors, seed):
-    """A fine-tune: some values have moved a little."""
-    changes = numpy.random.default_rng(seed)
-    return {name: numpy.where(changes.random(array.shape) < 0.05, array * numpy.float32(1.001), array)
-            for name, array in tensors.items()}
+    return layers(seed, count, 96)
 
 
 def write_directory(folder, name, tensors):
