@@ -39,13 +39,14 @@ static lmc_status fail_unknown(const st_store_session *store, const st_model *mo
 {
     const int is_run = store->models.is_run;
     st_diag_set_file(store->diag, store->path);
-    return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                   is_run
-                       ? "the base of step %.200s was not found in the run, and no step is removed until it "
-                         "is, or until this step is dropped: run verify says what is missing"
-                       : "a base of %.200s was not found in the store, and no model is removed until it is, "
-                         "or until this one is dropped: store verify says what is missing",
-                   model->name);
+    return st_fail(
+        store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+        is_run
+            ? "the base of step %.200s was not found in the run, and no step is removed until it "
+              "is, or until this step is dropped: run verify says what is missing"
+            : "%.200s cannot be read, or a base of it was not found in the store: before that is mended, no "
+              "model is removed but with this one; store verify says what is missing",
+        model->name);
 }
 
 /* The chains of a run before and after, of each step. */

@@ -230,7 +230,8 @@ static lmc_status check_bases(const planning *planning)
             continue;
         st_diag_set_file(planning->store->diag, planning->store->path);
         return st_fail(planning->store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                       "a base of %.200s was not found in the store: store verify says what is missing",
+                       "%.200s cannot be read, or a base of it was not found in the store: store verify says "
+                       "what is missing",
                        models->list[i].name);
     }
     return LMC_OK;
