@@ -77,6 +77,7 @@ static lmc_status look_at_frame(probe *probe, const st_link *link, const st_fram
         return LMC_ERR_IO; /* it needs a further file */
     lmc_status status =
         unread(st_content_open(&content, base, probe->room.ctx, link->base, probe->room.memory, &unused));
+    content.nbytes = frame->info.base_nbytes; /* what a shorter base lacks is zeros */
     if (status == LMC_OK)
         status = look_at_block(probe, frame, 0, &content);
     if (status == LMC_OK && frame->info.block_count > 1)
