@@ -233,6 +233,64 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_open_tensor(const char *store_dir, co
                                                        lmc_st_file **file, uint64_t *index,
                                                        lmc_st_diag *diag);
 
+/* ---- an index alone -----------------------------------------------------------------------------
+ * What a program needs that adds models on many machines: sketches are made there, one program merges them and finds
+ * out what each model should be based on, and the models are converted where their bases have been brought. An index
+ * file is one like STORE/index.sqlite (docs/store.md). The store that it tells of need not be on this machine. Whoever
+ * wrote the file is not trusted. Errors of calls that take index_path: LMC_ERR_IO, LMC_ERR_CORRUPT (no index, or a
+ * damaged one; it is not made again), LMC_ERR_NOMEM, LMC_ERR_CANCELLED. */
+
+typedef struct lmc_store_index_options {
+    size_t struct_size;
+    lmc_st_common common;
+    const char *const *excludes; /* lmc_store_index_add() */
+    size_t exclude_count;
+} lmc_store_index_options;
+
+/* Adds the sketches of a model to an index, which is made if there is none. `path`: as for lmc_store_add(); it is not
+ * stored anywhere. What the index had of `name` is replaced. Errors also: LMC_ERR_ARG (the name is not valid), as
+ * lmc_st_convert(). */
+LMC_NODISCARD LMC_API lmc_status lmc_store_index_add(const char *index_path, const char *name,
+                                                     const char *path, const lmc_store_index_options *options,
+                                                     lmc_st_diag *diag);
+
+/* Copies what another index has of the model `name` (NULL: of all models) to an index, which is made if there is none.
+ * What that had of it is replaced. */
+LMC_NODISCARD LMC_API lmc_status lmc_store_index_merge(const char *index_path, const char *other_path,
+                                                       const char *name,
+                                                       const lmc_store_index_options *options,
+                                                       lmc_st_diag *diag);
+
+/* Called with what a model is predicted to take on one base alone; first with base NULL: without a base. is_chosen: of
+ * the models that are allowed, this one would be a base of it, with the others that are chosen. `base` is valid until
+ * the call returns. user: that of options->common. */
+typedef void (*lmc_store_prediction_fn)(void *user, const char *base, uint64_t nbytes, int is_chosen);
+
+/* Predicts what a model of the index takes on other models of it. Those that are chosen come first, then at most 32
+ * others, the best first; one that saves nothing is left out. allowed: names of the models that may be a base, others
+ * than those of the index are ignored; NULL: all. Error also: LMC_ERR_ARG (no such model in the index). */
+LMC_NODISCARD LMC_API lmc_status lmc_store_index_predict(const char *index_path, const char *name,
+                                                         const char *const *allowed, size_t allowed_count,
+                                                         const lmc_store_index_options *options,
+                                                         lmc_store_prediction_fn predicted,
+                                                         lmc_st_diag *diag);
+
+/* What a model takes on a base. */
+typedef struct lmc_store_cost {
+    uint32_t model, base; /* numbers, 0 .. model_count-1 */
+    uint64_t nbytes;
+} lmc_store_cost;
+
+#define LMC_STORE_NO_BASE SIZE_MAX
+
+/* Finds what each model should be based on, so that all of them take the least space; lmc_store_plan() does the same.
+ * alone_nbytes: what each takes without a base. costs: by rising `model`. depth: 1 to LMC_STORE_DEPTH_MAX. bases: of
+ * each model now, or LMC_STORE_NO_BASE, and as it should be afterwards. A model that is to keep its base has no other
+ * cost, and an alone_nbytes above what all others take. Errors: LMC_ERR_ARG, LMC_ERR_NOMEM. */
+LMC_NODISCARD LMC_API lmc_status lmc_store_arrange(size_t model_count, const uint64_t *alone_nbytes,
+                                                   const lmc_store_cost *costs, size_t cost_count,
+                                                   unsigned depth, size_t *bases);
+
 #ifdef __cplusplus
 }
 #endif

@@ -24,6 +24,7 @@ RUN_STEP_MAX = 2**63
 RUN_UNKNOWN = 2**64 - 1
 STORE_DEPTH_MAX = 62
 STORE_UNKNOWN = 2**64 - 1
+STORE_NO_BASE = ctypes.c_size_t(-1).value
 INFO_NBYTES = 32
 FORM_NBYTES = 1068
 THREAD_COUNT_MAX = 256
@@ -312,6 +313,16 @@ class StoreVerifyOptions(Sized):
     _fields_ = [*_START, ("model_done", MODEL_DONE), ("damage", FAULT), ("file_done", FILE_DONE)]
 
 
+class StoreIndexOptions(Sized):
+    _fields_ = [*_START, *_EXCLUDES]
+
+
+class StoreCost(ctypes.Structure):
+    _fields_ = [("model", c_uint32), ("base", c_uint32), ("nbytes", c_uint64)]
+
+
+PREDICTION = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_uint64, c_int)
+
 # C name of each struct, for the test that compares them.
 STRUCTS = {
     "lmc_diag": Diag,
@@ -337,6 +348,8 @@ STRUCTS = {
     "lmc_run_drop_options": RunDropOptions,
     "lmc_run_restore_options": RunRestoreOptions,
     "lmc_run_verify_options": RunVerifyOptions,
+    "lmc_store_cost": StoreCost,
+    "lmc_store_index_options": StoreIndexOptions,
     "lmc_store_model": StoreModel,
     "lmc_store_add_options": StoreAddOptions,
     "lmc_store_drop_options": StoreDropOptions,
@@ -449,6 +462,11 @@ store_add = _call("lmc_store_add", c_int, c_char_p, c_char_p, c_void_p, _DIAG)
 store_drop = _call("lmc_store_drop", c_int, c_char_p, c_void_p, c_size_t, c_void_p, _DIAG)
 store_repair = _call("lmc_store_repair", c_int, c_char_p, c_void_p, _DIAG)
 store_plan = _call("lmc_store_plan", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
+store_index_add = _call("lmc_store_index_add", c_int, c_char_p, c_char_p, c_char_p, c_void_p, _DIAG)
+store_index_merge = _call("lmc_store_index_merge", c_int, c_char_p, c_char_p, c_char_p, c_void_p, _DIAG)
+store_index_predict = _call("lmc_store_index_predict", c_int, c_char_p, c_char_p, c_void_p, c_size_t, c_void_p,
+                            PREDICTION, _DIAG)
+store_arrange = _call("lmc_store_arrange", c_int, c_size_t, c_void_p, c_void_p, c_size_t, c_uint, c_void_p)
 store_restore = _call("lmc_store_restore", c_int, c_char_p, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
 store_verify = _call("lmc_store_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)
 

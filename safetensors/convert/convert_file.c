@@ -254,8 +254,8 @@ static lmc_status read_file(const st_source *source, size_t index, uint64_t offs
     return status == LMC_OK ? LMC_OK : st_file_blame(file, index, status, diag);
 }
 
-lmc_status st_convert_file(const char *in_path, const os_place *out, const st_options *options,
-                           lmc_st_result *result, lmc_st_diag *diag)
+lmc_status st_convert_visit_file(const char *in_path, const st_options *options, st_source_fn visit,
+                                 void *user, lmc_st_diag *diag)
 {
     lmc_st_file *file = NULL;
     lmc_status status = st_file_open_input(in_path, options, &file, diag);
@@ -269,8 +269,29 @@ lmc_status st_convert_file(const char *in_path, const os_place *out, const st_op
                                   .places = file->places,
                                   .owner = file,
                                   .read = read_file};
-        status = st_convert_source(&source, out, options, result, diag);
+        status = visit(user, &source, diag);
     }
     lmc_st_close(file);
     return status;
+}
+
+/* Where a file that is visited goes. */
+typedef struct destination {
+    const os_place *out;
+    const st_options *options;
+    lmc_st_result *result;
+} destination;
+
+/* An st_source_fn. */
+static lmc_status convert_to(void *user, const st_source *source, lmc_st_diag *diag)
+{
+    const destination *const to = user;
+    return st_convert_source(source, to->out, to->options, to->result, diag);
+}
+
+lmc_status st_convert_file(const char *in_path, const os_place *out, const st_options *options,
+                           lmc_st_result *result, lmc_st_diag *diag)
+{
+    destination to = {out, options, result};
+    return st_convert_visit_file(in_path, options, convert_to, &to, diag);
 }

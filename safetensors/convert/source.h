@@ -31,6 +31,9 @@ static inline lmc_status st_source_blame(const st_source *source, size_t index, 
     return status;
 }
 
+/* Called with a source, whose owner is an open lmc_st_file, while it is open. A failure ends the visit. */
+typedef lmc_status (*st_source_fn)(void *user, const st_source *source, lmc_st_diag *diag);
+
 static inline uint64_t st_source_tensor_nbytes(const st_source *source, size_t index)
 {
     return source->header->tensors[index].end - source->header->tensors[index].begin;

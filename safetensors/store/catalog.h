@@ -23,6 +23,7 @@ typedef struct st_catalog {
     st_store_session *store;
     st_index index;
     int is_open;
+    int is_alone;           /* of an index without its archives: it cannot be made again */
     st_catalog_file *files; /* by the bytes of their paths */
     size_t count;
     const st_catalog_file **by_id; /* files that have an id, by rising id */
@@ -34,7 +35,13 @@ typedef struct st_catalog {
 lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store);
 void st_catalog_close(st_catalog *catalog);
 
-/* Makes the index again, since it has turned out to be damaged. Errors: as st_catalog_open(). */
+/* The files and models of an index alone, whose store need not be on this machine. may_make: an index that is not there
+ * is made. The session has options and diag, and gets the list of models: their names. Free with st_catalog_close(), and
+ * the models, in every case. Errors: CORRUPT, IO, NOMEM. */
+lmc_status st_catalog_open_alone(st_catalog *catalog, st_store_session *store, const char *index_path,
+                                 int may_make);
+
+/* Makes the index again, since it has turned out to be damaged. Errors: as st_catalog_open(); CORRUPT: it is alone. */
 lmc_status st_catalog_rebuild(st_catalog *catalog);
 
 /* The file with this id, or NULL. */
@@ -44,6 +51,9 @@ const st_catalog_file *st_catalog_find(const st_catalog *catalog, uint32_t id);
  * gives. */
 lmc_status st_catalog_sketch(const st_source *source, const lmc_allocator *memory, st_index_tensor **tensors,
                              lmc_st_diag *diag);
+
+/* The path in a model of a file of it, given those of the two: of a single file, its name. */
+const char *st_catalog_inner_path(const char *model_path, const char *file_path);
 
 /* Sketches of a file that a model was made from. */
 typedef struct st_sketched_file {

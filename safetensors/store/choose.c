@@ -215,11 +215,8 @@ static lmc_status keep_sketches(st_chooser *chooser, const st_source *source, st
 {
     const lmc_allocator *const memory = chooser->given->allocator;
     const char *const path = ((const lmc_st_file *)source->owner)->path;
-    const size_t nbytes = strlen(chooser->path);
-    const int is_inner = strncmp(path, chooser->path, nbytes) == 0 && path[nbytes] == '/';
-    const st_sketched_file file = {st_duplicate(memory, is_inner ? path + nbytes + strspn(path + nbytes, "/")
-                                                                 : lmc_last_component(path)),
-                                   tensors, source->header->tensor_count};
+    const st_sketched_file file = {st_duplicate(memory, st_catalog_inner_path(chooser->path, path)), tensors,
+                                   source->header->tensor_count};
     unsigned char *const place =
         file.path
             ? st_buffer_extend(memory, &chooser->sketched, chooser->sketched_count * sizeof file, sizeof file)

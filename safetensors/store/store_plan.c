@@ -5,7 +5,7 @@
 
 #include "safetensors/store/arrange.h"
 #include "safetensors/store/drop.h"
-#include "safetensors/store/relatives.h"
+#include "safetensors/store/predict.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ typedef struct planning {
     unsigned char *has_equals; /* likewise: where its equal tensors may be */
     unsigned char *needs;      /* likewise: models that need it */
     unsigned char *is_done;    /* it has been stored again, or would have been */
-    double *totals;            /* per model: room for predict(); then what it takes as planned */
+    double *totals;            /* per model: what it takes as planned */
 } planning;
 
 static const lmc_allocator *memory_of(const planning *planning)
@@ -44,46 +44,6 @@ static const lmc_allocator *memory_of(const planning *planning)
 }
 
 /* ---- what models take on each other ---- */
-
-/* Adds what one archive of a model takes alone, and on each other model. */
-static lmc_status add_archive(planning *planning, size_t model, const st_catalog_file *file, double *sums)
-{
-    const lmc_allocator *const memory = memory_of(planning);
-    const size_t count = planning->store->models.count;
-    st_index_tensor *tensors = NULL;
-    size_t tensor_count = 0;
-    st_relatives relatives = {
-        .catalog = &planning->catalog, .is_allowed = planning->is_allowed, .diag = planning->store->diag};
-    lmc_status status =
-        st_index_load_file(&planning->catalog.index, file->id, &tensors, &tensor_count, relatives.diag);
-    if (status == LMC_ERR_CORRUPT) { /* the index is damaged */
-        st_release(memory, tensors);
-        status = st_catalog_rebuild(&planning->catalog);
-        if (status == LMC_OK)
-            status = st_index_load_file(&planning->catalog.index, file->id, &tensors, &tensor_count,
-                                        relatives.diag);
-    }
-    relatives.tensors = tensors;
-    if (status == LMC_OK)
-        status = st_relatives_find(&relatives, tensor_count, NULL);
-    const st_selection selection = {.memory = memory,
-                                    .alone_nbytes = relatives.alone_nbytes,
-                                    .wanted_count = relatives.wanted_count,
-                                    .relatives = relatives.list,
-                                    .relative_count = relatives.count,
-                                    .model_count = count,
-                                    .is_allowed = planning->is_allowed};
-    if (status == LMC_OK) {
-        st_selection_totals(&selection, planning->totals);
-        for (size_t i = 0; i < relatives.wanted_count; i++)
-            planning->alone_nbytes[model] += relatives.alone_nbytes[i];
-        for (size_t i = 0; i < count; i++)
-            sums[i] += planning->totals[i];
-    }
-    st_relatives_free(&relatives);
-    st_release(memory, tensors);
-    return status;
-}
 
 static int compare_costs(const void *left, const void *right)
 {
@@ -146,27 +106,18 @@ static lmc_status add_costs(planning *planning, size_t model, const double *sums
 static lmc_status predict(planning *planning)
 {
     const st_models *const models = &planning->store->models;
-    const st_options *const options = planning->store->options;
-    double *const sums = st_allocate_array(memory_of(planning), models->count + 1, sizeof *sums);
-    lmc_status status = sums ? LMC_OK : st_fail_nomem(planning->store->diag);
+    st_prediction prediction = {
+        .nbytes = st_allocate_array(memory_of(planning), models->count + 1, sizeof(double))};
+    lmc_status status = prediction.nbytes ? LMC_OK : st_fail_nomem(planning->store->diag);
     memset(planning->is_allowed, 1, models->count);
     for (size_t i = 0; i < models->count && status == LMC_OK; i++) {
         planning->now[i] = planning->planned[i] = base_of(models, &models->list[i]);
-        planning->is_allowed[i] = 0;
-        for (size_t j = 0; j < models->count; j++)
-            sums[j] = 0;
-        for (size_t j = 0; j < planning->catalog.count && status == LMC_OK; j++) {
-            const st_catalog_file *const file = &planning->catalog.files[j];
-            if (st_is_cancelled(options->cancel))
-                status = st_fail_cancelled(planning->store->diag);
-            else if (file->model == i && file->id > 0)
-                status = add_archive(planning, i, file, sums);
-        }
-        planning->is_allowed[i] = 1;
+        status = st_predict_model(&planning->catalog, i, planning->is_allowed, &prediction);
+        planning->alone_nbytes[i] = prediction.alone_nbytes;
         if (status == LMC_OK)
-            status = add_costs(planning, i, sums);
+            status = add_costs(planning, i, prediction.nbytes);
     }
-    st_release(memory_of(planning), sums);
+    st_release(memory_of(planning), prediction.nbytes);
     return status;
 }
 

@@ -278,35 +278,69 @@ static lmc_status write_directory(st_tree_work *work)
     return status == LMC_OK ? LMC_OK : end_unfinished(work, status);
 }
 
+/* Reads the tree and decides what becomes of each file. end() follows in every case. */
+static lmc_status begin(st_tree_work *work, const st_tree_work *given, lmc_st_diag *diag)
+{
+    const st_options *const options = given->options;
+    *work = *given;
+    work->diag = diag;
+    work->parts.options = options;
+    LMC_TRY(st_tree_base_check(options, diag));
+    LMC_TRY(os_tree_read(&work->tree, options->allocator, work->in_path, diag));
+    work->name_nbytes_max = os_name_max(options->allocator, work->out_path);
+    work->inner = st_parts_options(&work->parts);
+    work->inner.force = 1;
+    work->inner.raw = 0;
+    return st_tree_check(work);
+}
+
+static void end(st_tree_work *work)
+{
+    const lmc_allocator *const memory = work->options->allocator;
+    st_release(memory, work->is_worked);
+    st_release(memory, work->copied);
+    os_tree_free(&work->tree);
+    st_tree_base_free(&work->base, memory);
+    st_folder_names_free(&work->base_names, memory);
+}
+
 static lmc_status transform(const st_tree_work *given, lmc_st_diag *diag)
 {
-    st_tree_work work = *given;
+    st_tree_work work;
     const st_options *const options = given->options;
-    work.diag = diag;
-    work.parts.options = options;
-    work.inner = st_parts_options(&work.parts);
-    work.inner.force = 1;
-    work.inner.raw = 0;
     if (options->out_fd >= 0 || options->salvage)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "is a directory: it can be neither streamed nor salvaged");
     if (options->raw && given->direction == ST_TO_ARCHIVES)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory: raw is for a file");
-    lmc_status status = st_tree_base_check(options, diag);
-    if (status == LMC_OK)
-        status = os_tree_read(&work.tree, options->allocator, work.in_path, diag);
-    work.name_nbytes_max = os_name_max(options->allocator, work.out_path);
-    if (status == LMC_OK)
-        status = st_tree_check(&work);
+    lmc_status status = begin(&work, given, diag);
     if (status == LMC_OK)
         status = write_directory(&work);
-    st_release(options->allocator, work.is_worked);
-    st_release(options->allocator, work.copied);
-    os_tree_free(&work.tree);
-    st_tree_base_free(&work.base, options->allocator);
-    st_folder_names_free(&work.base_names, options->allocator);
+    end(&work);
     if (status != LMC_OK)
         memset(work.result, 0, sizeof *work.result);
+    return status;
+}
+
+lmc_status st_tree_visit_sources(const char *in_path, const st_options *options, st_source_fn visit,
+                                 void *user, lmc_st_diag *diag)
+{
+    lmc_st_result unused = {0};
+    st_tree_work work;
+    const st_tree_work given = {.in_path = in_path,
+                                .out_path = in_path,
+                                .direction = ST_TO_ARCHIVES,
+                                .options = options,
+                                .result = &unused};
+    lmc_status status = begin(&work, &given, diag);
+    for (size_t i = 0; i < work.tree.count && status == LMC_OK; i++) {
+        if (!st_tree_is_worked_on(&work, &work.tree.entries[i]))
+            continue;
+        char *const path = lmc_path_join(options->allocator, in_path, work.tree.entries[i].path, "");
+        status = path ? st_convert_visit_file(path, options, visit, user, diag) : st_fail_nomem(diag);
+        st_release(options->allocator, path);
+    }
+    end(&work);
     return status;
 }
 

@@ -43,7 +43,8 @@ class _Push:
     def run(self, groups: list[list[str]], delete: bool) -> Pushed:
         """groups: files that may be put at the same time, after those of the groups before."""
         there = self._contents.requests.run(list_files(self._contents.root), self._contents.shown)
-        self._check(there)
+        check_target(self._contents, there, self._is_run)
+        self._read_pushed(there)
         stats = {path: _stats_of(os.path.join(self._root, path)) for group in groups for path in group}
         wanted = [[path for path in group if there.get(path) != stats[path][0]
                    or list(self._pushed.get(path, ())) != list(stats[path])] for group in groups]
@@ -58,20 +59,14 @@ class _Push:
                 self._system.rm_file(self._place(path))
         return Pushed(put, total, extra, len(stats) - len(put))
 
-    def _check(self, there: Mapping[str, int]) -> None:
-        """Reads what earlier pushes have put, and refuses to write to what is something else."""
-        own, other = (RUN_LIST, STORE_MARK) if self._is_run else (STORE_MARK, RUN_LIST)
+    def _read_pushed(self, there: Mapping[str, int]) -> None:
+        """What earlier pushes have put."""
         if _LIST_NAME in there:
             name = "%s/%s" % (self._contents.shown, _LIST_NAME)
             value = loads_untrusted(self._contents.text(_LIST_NAME), name)
             if not isinstance(value, dict):
                 raise DataError("%s: is not the list of what was put" % name)
             self._pushed = {path: stats for path, stats in value.items() if isinstance(stats, list)}
-        elif there and own not in there:
-            raise ArgumentError("%s: is neither empty nor a store" % self._contents.shown)
-        if other in there:
-            raise ArgumentError("%s: is a %s, and this is none" % (self._contents.shown,
-                                                                   "store" if self._is_run else "run"))
 
     def _put_all(self, groups: list[list[str]], stats: Mapping[str, _Stats], total: int) -> None:
         def put(path: str) -> str:
@@ -108,17 +103,32 @@ class _Push:
         return self._contents.root.join(path).path
 
 
+def check_target(contents: Contents, there: Mapping[str, int], is_run: bool) -> None:
+    """Refuses to write a store, or a run, to what is something else. there: the files at the URL. Raises
+    ArgumentError."""
+    own, other = (RUN_LIST, STORE_MARK) if is_run else (STORE_MARK, RUN_LIST)
+    if there and own not in there and _LIST_NAME not in there:
+        raise ArgumentError("%s: is neither empty nor a store" % contents.shown)
+    if other in there:
+        raise ArgumentError("%s: is a %s, and this is none" % (contents.shown, "store" if is_run else "run"))
+
+
+def folder_groups(root: str, folder: str) -> list[list[str]]:
+    """The files of a model, by their paths in the store `root`, in the groups in which they may be put: the last one
+    says that a directory is complete."""
+    files = sorted(os.path.relpath(os.path.join(place, file), root)
+                   for place, _, files in os.walk(os.path.join(root, folder)) for file in files)
+    last = "%s/%s" % (folder, COPIED_NAME)
+    return [[file for file in files if file != last], [file for file in files if file == last]]
+
+
 def _files_of(root: str, models: Sequence[StoredModel], is_run: bool) -> Iterator[list[str]]:
     """The files of a store in groups: its mark, those of models behind those of their bases, its lists."""
     by_name = {model.name: model for model in models}
     yield [] if is_run else [STORE_MARK]
     for name in _bases_first(by_name):
         folder = name if is_run else name + SUFFIX
-        files = sorted(os.path.relpath(os.path.join(place, file), root)
-                       for place, _, files in os.walk(os.path.join(root, folder)) for file in files)
-        last = "%s/%s" % (folder, COPIED_NAME)
-        yield [file for file in files if file != last]
-        yield [file for file in files if file == last]
+        yield from folder_groups(root, folder)
     yield [name for name in (RUN_LIST if is_run else INDEX_NAME,) if os.path.exists(os.path.join(root, name))]
 
 

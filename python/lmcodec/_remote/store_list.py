@@ -365,6 +365,12 @@ def copy_to(source: Source, file: BinaryIO, progress: Any = None) -> None:
             future.cancel()
 
 
+def models_of_index(path: str, contents: Contents) -> set[str]:
+    """The models that an untrusted index tells of. Raises DataError."""
+    found = {contents.model_of(inner) for inner in _paths_of_index(path, contents.shown) if is_safe(inner)}
+    return {name for name in found if name is not None}
+
+
 def _paths_of_index(path: str, shown: str) -> list[str]:
     """Paths of archives in the table `file` of an untrusted SQLite file. Raises DataError."""
     import sqlite3  # some builds of Python do without

@@ -221,7 +221,7 @@ class Store:
 
         options = _Options(_abi.StoreAddOptions(), threads=threads, progress=progress, model_done=note)
         options.struct.level, options.struct.force, options.struct.no_fsync = level_of(level), force, not fsync
-        options.struct.depth = _checked_depth(depth)
+        options.struct.depth = checked_depth(depth)
         options.struct.name = None if name is None else _encoded(name)
         options.exclude(excludes)
         options.tell_files(file_done)
@@ -272,7 +272,7 @@ class Store:
                 model_done(event, model)
 
         options = _Options(_abi.StorePlanOptions(), threads=threads, progress=progress, model_done=note)
-        options.struct.apply, options.struct.no_fsync, options.struct.depth = apply, not fsync, _checked_depth(depth)
+        options.struct.apply, options.struct.no_fsync, options.struct.depth = apply, not fsync, checked_depth(depth)
         result = _abi.StorePlanResult()
         options.check(options.run(lambda settings, diag: _abi.store_plan(
             self._path, settings, ctypes.byref(result), diag)))
@@ -436,7 +436,8 @@ def is_step(name: str) -> bool:
     return name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0") and int(name) <= _abi.RUN_STEP_MAX
 
 
-def _checked_depth(depth: int) -> int:
+def checked_depth(depth: int) -> int:
+    """The depth that a caller gave. Raises ArgumentError."""
     if not 1 <= depth <= _abi.STORE_DEPTH_MAX:
         raise ArgumentError("depth is 1 to %d, not %d" % (_abi.STORE_DEPTH_MAX, depth))
     return depth

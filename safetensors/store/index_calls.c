@@ -1,0 +1,274 @@
+/*
+ * index_calls.c - lmc_store.h: the calls on an index alone.
+ */
+#include "safetensors/convert/convert_file.h"
+#include "safetensors/store/arrange.h"
+#include "safetensors/store/names.h"
+#include "safetensors/store/predict.h"
+#include "safetensors/tree/directory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bases that are told of a model, beside those that it would have. */
+#define BASES_MAX 32
+
+/* An open index, without the store that it tells of. */
+typedef struct index_call {
+    st_call call;
+    st_store_session store;
+    st_catalog catalog;
+    lmc_store_index_options own;
+} index_call;
+
+/* end() follows in every case. */
+static lmc_status begin(index_call *call, const char *index_path, int may_make,
+                        const lmc_store_index_options *given, lmc_st_diag *diag)
+{
+    *call = (index_call){.own = LMC_INIT(lmc_store_index_options)};
+    LMC_TRY(st_call_begin(&call->call, index_path, NULL, diag));
+    LMC_TRY(st_call_copy(&call->call, given, &call->own));
+    LMC_TRY(st_call_set_common(&call->call, &call->own.common));
+    call->call.options.excludes = call->own.excludes;
+    call->call.options.exclude_count = call->own.exclude_count;
+    call->store = (st_store_session){
+        .path = index_path, .options = &call->call.options, .diag = call->call.diag, .fd = -1, .lock_fd = -1};
+    return st_catalog_open_alone(&call->catalog, &call->store, index_path, may_make);
+}
+
+static lmc_status end(index_call *call, lmc_status status)
+{
+    st_catalog_close(&call->catalog);
+    st_models_free(&call->store.models);
+    return st_call_end(&call->call, status);
+}
+
+/* ---- adding ---- */
+
+/* A model whose sketches are made. */
+typedef struct sketching {
+    index_call *call;
+    const char *name;
+    const char *path;
+} sketching;
+
+/* An st_source_fn. */
+static lmc_status add_source(void *user, const st_source *source, lmc_st_diag *diag)
+{
+    const sketching *const sketching = user;
+    const lmc_allocator *const memory = sketching->call->call.options.allocator;
+    const char *const inner =
+        st_catalog_inner_path(sketching->path, ((const lmc_st_file *)source->owner)->path);
+    char *const folder = lmc_path_join(memory, "", sketching->name, LMC_ARCHIVE_SUFFIX);
+    char *const path = folder ? lmc_path_join(memory, folder, inner, LMC_ARCHIVE_SUFFIX) : NULL;
+    st_index_tensor *tensors = NULL;
+    lmc_status status = path ? st_catalog_sketch(source, memory, &tensors, diag) : st_fail_nomem(diag);
+    if (status == LMC_OK)
+        status = st_index_add_file(&sketching->call->catalog.index, sketching->name, path, 0, 0, tensors,
+                                   source->header->tensor_count, NULL, diag);
+    st_release(memory, tensors);
+    st_release(memory, path);
+    st_release(memory, folder);
+    return status;
+}
+
+/* Changes what the index has of a model, or of all (NULL), by what `change` does. */
+static lmc_status change(index_call *call, const char *name, lmc_status (*change_index)(void *user),
+                         void *user)
+{
+    st_index *const index = &call->catalog.index;
+    LMC_TRY(st_index_begin(index, call->store.diag));
+    lmc_status status = name ? st_index_remove_model(index, name, call->store.diag) : LMC_OK;
+    if (status == LMC_OK)
+        status = change_index(user);
+    if (status == LMC_OK)
+        status = st_index_commit(index, call->store.diag);
+    if (status != LMC_OK)
+        st_index_rollback(index);
+    return status;
+}
+
+static lmc_status add_sources(void *user)
+{
+    const sketching *const sketching = user;
+    const st_options *const options = &sketching->call->call.options;
+    lmc_st_diag *const diag = sketching->call->store.diag;
+    st_diag_set_file(diag, sketching->path);
+    return st_is_directory(sketching->path, options)
+               ? st_tree_visit_sources(sketching->path, options, add_source, user, diag)
+               : st_convert_visit_file(sketching->path, options, add_source, user, diag);
+}
+
+lmc_status lmc_store_index_add(const char *index_path, const char *name, const char *path,
+                               const lmc_store_index_options *options, lmc_st_diag *diag)
+{
+    index_call call;
+    sketching sketching = {&call, name, path};
+    lmc_status status = begin(&call, index_path, 1, options, diag);
+    const char *const fault = status == LMC_OK ? st_store_name_fault(name) : NULL;
+    if (fault) {
+        st_diag_set_file(call.store.diag, path);
+        status = st_fail(call.store.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                         "cannot be stored under this name: %s", fault);
+    }
+    if (status == LMC_OK)
+        status = change(&call, name, add_sources, &sketching);
+    return end(&call, status);
+}
+
+/* ---- merging ---- */
+
+typedef struct merging {
+    index_call *to;
+    st_catalog *from;
+    const char *name;
+} merging;
+
+static lmc_status copy_file(const merging *merging, const st_catalog_file *file, const char *model)
+{
+    lmc_st_diag *const diag = merging->to->store.diag;
+    const lmc_allocator *const memory = merging->to->call.options.allocator;
+    st_index_tensor *tensors = NULL;
+    size_t count = 0;
+    lmc_status status = st_index_load_file(&merging->from->index, file->id, &tensors, &count, diag);
+    if (status == LMC_OK)
+        status = st_index_add_file(&merging->to->catalog.index, model, file->path, file->nbytes,
+                                   file->mtime_ns, tensors, count, NULL, diag);
+    st_release(memory, tensors);
+    return status;
+}
+
+static lmc_status copy_files(void *user)
+{
+    const merging *const merging = user;
+    const st_catalog *const from = merging->from;
+    for (size_t i = 0; i < from->count; i++) {
+        const char *const model = from->store->models.list[from->files[i].model].name;
+        if (st_is_cancelled(merging->to->call.options.cancel))
+            return st_fail_cancelled(merging->to->store.diag);
+        if (!merging->name || strcmp(model, merging->name) == 0)
+            LMC_TRY(copy_file(merging, &from->files[i], model));
+    }
+    return LMC_OK;
+}
+
+lmc_status lmc_store_index_merge(const char *index_path, const char *other_path, const char *name,
+                                 const lmc_store_index_options *options, lmc_st_diag *diag)
+{
+    index_call call;
+    st_catalog other = {0};
+    lmc_status status = begin(&call, index_path, 1, options, diag);
+    st_store_session other_store = call.store;
+    merging merging = {&call, &other, name};
+    if (status == LMC_OK) {
+        st_diag_set_file(call.store.diag, other_path);
+        status = st_catalog_open_alone(&other, &other_store, other_path, 0);
+        if (status == LMC_OK)
+            status = change(&call, name, copy_files, &merging);
+        st_catalog_close(&other);
+        st_models_free(&other_store.models);
+    }
+    return end(&call, status);
+}
+
+/* ---- predicting ---- */
+
+/* A model that may be a base. */
+typedef struct prospect {
+    const char *name;
+    double nbytes;
+    int is_chosen;
+} prospect;
+
+/* What the model would have first, then by size. */
+static int compare_prospects(const void *left, const void *right)
+{
+    const prospect *const a = left;
+    const prospect *const b = right;
+    if (a->is_chosen != b->is_chosen)
+        return b->is_chosen - a->is_chosen;
+    return a->nbytes < b->nbytes ? -1 : a->nbytes > b->nbytes;
+}
+
+static void tell_prospects(const index_call *call, const st_prediction *prediction, prospect *prospects,
+                           lmc_store_prediction_fn predicted)
+{
+    const st_models *const models = &call->store.models;
+    void *const user = call->call.options.user;
+    size_t count = 0;
+    size_t others = 0;
+    predicted(user, NULL, (uint64_t)prediction->alone_nbytes, 0);
+    for (size_t i = 0; i < models->count; i++)
+        if (prediction->is_chosen[i] || prediction->nbytes[i] < prediction->alone_nbytes)
+            prospects[count++] =
+                (prospect){models->list[i].name, prediction->nbytes[i], prediction->is_chosen[i]};
+    if (count > 1)
+        qsort(prospects, count, sizeof *prospects, compare_prospects);
+    for (size_t i = 0; i < count; i++) {
+        others += !prospects[i].is_chosen;
+        if (others <= BASES_MAX)
+            predicted(user, prospects[i].name, (uint64_t)prospects[i].nbytes, prospects[i].is_chosen);
+    }
+}
+
+lmc_status lmc_store_index_predict(const char *index_path, const char *name, const char *const *allowed,
+                                   size_t allowed_count, const lmc_store_index_options *options,
+                                   lmc_store_prediction_fn predicted, lmc_st_diag *diag)
+{
+    index_call call;
+    lmc_status status = begin(&call, index_path, 0, options, diag);
+    const st_models *const models = &call.store.models;
+    const lmc_allocator *const memory = call.call.options.allocator;
+    const st_model *model = NULL;
+    if (status == LMC_OK)
+        status = st_store_find(&call.store, name, &model);
+    if (status == LMC_OK) {
+        unsigned char *const is_allowed = st_allocate_zeroed(memory, models->count + 1, 1);
+        prospect *const prospects = st_allocate_array(memory, models->count + 1, sizeof *prospects);
+        st_prediction prediction = {.nbytes = st_allocate_array(memory, models->count + 1, sizeof(double)),
+                                    .is_chosen = st_allocate_zeroed(memory, models->count + 1, 1)};
+        const int has_memory = is_allowed && prospects && prediction.nbytes && prediction.is_chosen;
+        for (size_t i = 0; i < allowed_count && has_memory; i++) {
+            const st_model *const base = st_models_find(models, allowed[i]);
+            if (base)
+                is_allowed[base - models->list] = 1;
+        }
+        if (has_memory && !allowed)
+            memset(is_allowed, 1, models->count);
+        status = has_memory ? st_predict_model(&call.catalog, (size_t)(model - models->list), is_allowed,
+                                               &prediction)
+                            : st_fail_nomem(call.store.diag);
+        if (status == LMC_OK)
+            tell_prospects(&call, &prediction, prospects, predicted);
+        st_release(memory, is_allowed);
+        st_release(memory, prospects);
+        st_release(memory, prediction.nbytes);
+        st_release(memory, prediction.is_chosen);
+    }
+    return end(&call, status);
+}
+
+/* ---- arranging ---- */
+
+lmc_status lmc_store_arrange(size_t model_count, const uint64_t *alone_nbytes, const lmc_store_cost *costs,
+                             size_t cost_count, unsigned depth, size_t *bases)
+{
+    const lmc_allocator *const memory = &lmc_memory_default;
+    int is_sound = model_count <= UINT32_MAX && depth >= 1 && depth <= LMC_STORE_DEPTH_MAX;
+    for (size_t i = 0; i < cost_count && is_sound; i++)
+        is_sound = costs[i].model < model_count && costs[i].base < model_count &&
+                   costs[i].model != costs[i].base && (i == 0 || costs[i - 1].model <= costs[i].model);
+    if (!is_sound)
+        return LMC_ERR_ARG;
+    double *const alone = st_allocate_array(memory, model_count + 1, sizeof *alone);
+    st_base_cost *const own = st_allocate_array(memory, cost_count + 1, sizeof *own);
+    for (size_t i = 0; i < model_count && alone; i++)
+        alone[i] = (double)alone_nbytes[i];
+    for (size_t i = 0; i < cost_count && own; i++)
+        own[i] = (st_base_cost){costs[i].model, costs[i].base, (double)costs[i].nbytes};
+    const st_arrangement arrangement = {memory, model_count, alone, own, cost_count, depth};
+    const lmc_status status = alone && own ? st_arrange(&arrangement, bases) : LMC_ERR_NOMEM;
+    st_release(memory, alone);
+    st_release(memory, own);
+    return status;
+}
