@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ._files.slices import Slice
     from ._files.writer import deserialize, serialize, serialize_file
     from ._runs.run import Run, RunInfo, Step
-    from ._runs.store import Pushed, Store, StoredModel, StorePlan
+    from ._runs.local_store import Pushed, Store, StoredModel, StorePlan
 
     __version__: str
     PLUGIN_PATH: str
@@ -51,7 +51,7 @@ _NAMES = {
     "_files.slices": ("Slice",),
     "_files.writer": ("deserialize", "serialize", "serialize_file"),
     "_runs.run": ("Run", "RunInfo", "Step"),
-    "_runs.store": ("Pushed", "Store", "StoredModel", "StorePlan"),
+    "_runs.local_store": ("Pushed", "Store", "StoredModel", "StorePlan"),
 }
 
 

@@ -36,8 +36,8 @@ lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store);
 void st_catalog_close(st_catalog *catalog);
 
 /* The files and models of an index alone, whose store need not be on this machine. may_make: an index that is not there
- * is made. The session has options and diag, and gets the list of models: their names. Free with st_catalog_close(), and
- * the models, in every case. Errors: CORRUPT, IO, NOMEM. */
+ * is made. The session has options and diag, and gets the list of models: their names. Free with st_catalog_close(),
+ * and the models, in every case. Errors: CORRUPT, IO, NOMEM. */
 lmc_status st_catalog_open_alone(st_catalog *catalog, st_store_session *store, const char *index_path,
                                  int may_make);
 

@@ -124,32 +124,29 @@ typedef struct merging {
     const char *name;
 } merging;
 
-static lmc_status copy_file(const merging *merging, const st_catalog_file *file, const char *model)
-{
-    lmc_st_diag *const diag = merging->to->store.diag;
-    const lmc_allocator *const memory = merging->to->call.options.allocator;
-    st_index_tensor *tensors = NULL;
-    size_t count = 0;
-    lmc_status status = st_index_load_file(&merging->from->index, file->id, &tensors, &count, diag);
-    if (status == LMC_OK)
-        status = st_index_add_file(&merging->to->catalog.index, model, file->path, file->nbytes,
-                                   file->mtime_ns, tensors, count, NULL, diag);
-    st_release(memory, tensors);
-    return status;
-}
-
 static lmc_status copy_files(void *user)
 {
     const merging *const merging = user;
-    const st_catalog *const from = merging->from;
-    for (size_t i = 0; i < from->count; i++) {
-        const char *const model = from->store->models.list[from->files[i].model].name;
-        if (st_is_cancelled(merging->to->call.options.cancel))
-            return st_fail_cancelled(merging->to->store.diag);
-        if (!merging->name || strcmp(model, merging->name) == 0)
-            LMC_TRY(copy_file(merging, &from->files[i], model));
+    st_catalog *const from = merging->from;
+    lmc_st_diag *const diag = merging->to->store.diag;
+    const st_options *const options = &merging->to->call.options;
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < from->count && status == LMC_OK; i++) {
+        const st_catalog_file *const file = &from->files[i];
+        const char *const model = from->store->models.list[file->model].name;
+        st_index_tensor *tensors = NULL;
+        size_t count = 0;
+        if (merging->name && strcmp(model, merging->name) != 0)
+            continue;
+        status = st_is_cancelled(options->cancel)
+                     ? st_fail_cancelled(diag)
+                     : st_index_load_file(&from->index, file->id, &tensors, &count, diag);
+        if (status == LMC_OK)
+            status = st_index_add_file(&merging->to->catalog.index, model, file->path, file->nbytes,
+                                       file->mtime_ns, tensors, count, NULL, diag);
+        st_release(options->allocator, tensors);
     }
-    return LMC_OK;
+    return status;
 }
 
 lmc_status lmc_store_index_merge(const char *index_path, const char *other_path, const char *name,

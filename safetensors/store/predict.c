@@ -19,18 +19,6 @@ static lmc_status load_sketches(st_catalog *catalog, const st_catalog_file *file
     return st_index_load_file(&catalog->index, file->id, tensors, count, diag);
 }
 
-/* Notes the models that the archive would be based on. */
-static lmc_status note_chosen(const st_selection *selection, unsigned char *is_chosen)
-{
-    size_t *const chosen = st_allocate_array(selection->memory, selection->wanted_count + 1, sizeof *chosen);
-    const lmc_status status = chosen ? st_selection_choose(selection, chosen) : LMC_ERR_NOMEM;
-    for (size_t i = 0; i < selection->wanted_count && status == LMC_OK; i++)
-        if (chosen[i] != SIZE_MAX)
-            is_chosen[selection->relatives[chosen[i]].model] = 1;
-    st_release(selection->memory, chosen);
-    return status;
-}
-
 /* Adds what one archive takes. totals and rank: room, one per model. */
 static lmc_status add_archive(st_catalog *catalog, const st_catalog_file *file,
                               const unsigned char *is_allowed, double *totals, const unsigned *rank,
@@ -60,8 +48,15 @@ static lmc_status add_archive(st_catalog *catalog, const st_catalog_file *file,
             prediction->alone_nbytes += relatives.alone_nbytes[i];
         for (size_t i = 0; i < count; i++)
             prediction->nbytes[i] += totals[i];
-        if (prediction->is_chosen && note_chosen(&selection, prediction->is_chosen) != LMC_OK)
+    }
+    if (status == LMC_OK && prediction->is_chosen) { /* the models that it would be based on */
+        size_t *const chosen = st_allocate_array(memory, relatives.wanted_count + 1, sizeof *chosen);
+        if (!chosen || st_selection_choose(&selection, chosen) != LMC_OK)
             status = st_fail_nomem(diag);
+        for (size_t i = 0; i < relatives.wanted_count && status == LMC_OK; i++)
+            if (chosen[i] != SIZE_MAX)
+                prediction->is_chosen[relatives.list[chosen[i]].model] = 1;
+        st_release(memory, chosen);
     }
     st_relatives_free(&relatives);
     st_release(memory, tensors);

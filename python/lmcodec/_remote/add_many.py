@@ -23,7 +23,7 @@ from .._codec import level_of
 from .._errors import ArgumentError, DataError, check_status, loads_untrusted
 from .._files.options import CallOptions, Path, encode_path, path_array
 from .._runs.kept import COPIED_NAME, SUFFIX
-from .._runs.store import STORE_MARK, ModelDone, Store, StoredModel, checked_depth
+from .._runs.local_store import STORE_MARK, ModelDone, Store, StoredModel, checked_depth
 from .push import check_target, folder_groups
 from .source import Settings, make_settings
 from .stage import Stage
@@ -229,24 +229,25 @@ def add_many(url: str, models: Sequence[Path] | Mapping[str, Path], client: Any 
     """Adds many models to a store in an object store, which is made if there is none. Tasks of `client` do the work.
 
         from dask.distributed import Client
-        lmcodec.store.add_many("s3://bucket/store", {"org/model@1": "/models/model"}, client=Client("scheduler:8786"))
+        lmcodec.store.add_many("s3://bucket/store", ["Qwen2.5-7B", "Qwen2.5-7B-Instruct"], Client("scheduler:8786"))
 
-    models: paths of files or directories that every worker can read, or URLs; or a mapping of names to these. By default
-        the name of a model is the last component of its path.
+    models: files or directories that every worker can read under the same path, or URLs; or a mapping of names to
+        these. By default the name of a model is the last component of its path.
     client: of dask.distributed, or an executor of concurrent.futures: anything with submit(function, *arguments). None:
-        the tasks run in this process. Workers need this package, a place for temporary files that takes a model and its
-        bases, and credentials for the URL. A task whose worker dies may run again.
+        the tasks run in this process. Workers need this package, credentials for the URL, and a directory for temporary
+        files with room for the archives of a model and of its bases (and for a model at a URL). A task whose worker
+        dies may run again.
     depth, level, excludes: as for Store.add(). threads: of one task. storage_options: of the URL, and of models at URLs
         of its kind.
-    model_done(event, model): called for each model in this thread, "added" or "already there".
+    model_done(event, model): is called for each model in this thread, "added" or "already there".
 
-    Which model is based on which is planned for all of them at once, by their sketches and those of the store's index:
-    the order does not matter. A model that is there with equal content is a success. A model that cannot be added leaves
-    the others be. A call that ends early leaves a sound store; the next one with the same models goes on.
+    Which model is based on which is planned for all of them together, by their sketches and those in the store's index:
+    the order does not matter. A model that is there with equal content is a success. A model that cannot be added
+    leaves the others be. A call that ends early leaves a sound store; another one with the same models goes on.
 
-    No other program may change the store meanwhile. Returns the models in their order. Raises the exception of the first
-    model that failed, with all of them by their names in its `failures`: as Store.add() (FileExistsError: the name is
-    there with other content). Raises ArgumentError (an HTTP server; neither a store nor empty; a name twice or not
+    No other program may change the store meanwhile. Returns the models in their order. Raises the exception of the
+    first model that failed, as Store.add() does (FileExistsError: the name is there with other content); its `failures`
+    has all of them by their names. Raises ArgumentError (an HTTP server; neither a store nor empty; a name twice or not
     valid), ImportError, PermissionError, other OSError, DataError.
     """
     named = _named(models)

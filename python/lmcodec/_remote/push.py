@@ -10,7 +10,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from .._errors import ArgumentError, DataError, loads_untrusted
 from .._files.progress import ProgressCall
 from .._runs.kept import COPIED_NAME, SUFFIX
-from .._runs.store import RUN_LIST, STORE_MARK, Pushed, StoredModel
+from .._runs.local_store import RUN_LIST, STORE_MARK, Pushed, StoredModel
 from .source import make_settings
 from .store_list import INDEX_NAME, Contents, model_of
 from .stores import list_files

@@ -13,7 +13,7 @@ from .._files.file import File
 from .._files.options import Path, Progress
 from .._files.progress import call_of
 from .._runs.kept import SUFFIX, COPIED_NAME, Folder, archives_of
-from .._runs.store import Name, Store, StoredModel, name_of
+from .._runs.local_store import Name, Store, StoredModel, name_of
 from .remote_file import RemoteFile
 from .source import Settings, make_settings
 from .stage import Stage

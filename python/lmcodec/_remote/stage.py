@@ -11,7 +11,7 @@ from .._files.file import open_path
 from .._files.options import encode_path, path_array
 from .._files.progress import ProgressCall
 from .._runs.kept import SUFFIX
-from .._runs.store import RUN_LIST, STORE_MARK
+from .._runs.local_store import RUN_LIST, STORE_MARK
 from .source import Source
 from .store_list import Contents, copy_to, is_safe
 from .stores import hide_secrets

@@ -13,7 +13,7 @@ from .. import _abi
 from .._errors import DataError, LMCError, UnsupportedError, loads_untrusted
 from .._files.options import encode_path
 from .._runs.kept import COPIED_NAME, SUFFIX, archives_of
-from .._runs.store import RUN_LIST, STORE_MARK, StoredModel, is_step
+from .._runs.local_store import RUN_LIST, STORE_MARK, StoredModel, is_step
 from .chain import ChainFile, Search
 from .source import Ranges, Requests, Settings, Source
 from .stores import hide_secrets, is_http, list_files
