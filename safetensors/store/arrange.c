@@ -14,16 +14,18 @@ typedef struct search {
     size_t *first_user; /* likewise in `users`: costs by their base */
     uint32_t *users;    /* numbers of costs */
     unsigned char *is_key;
-    double *now;  /* what each model takes with these keys */
-    size_t *base; /* and on which */
+    double *now;    /* what each model takes with these keys */
+    size_t *base;   /* and on which */
+    double *second; /* what it takes if it loses that base; of a key, if it were none */
 } search;
 
-static double cost_on(const search *search, size_t model, size_t base)
+/* NULL: the model cannot be based on that one. */
+static const st_base_cost *find_cost(const search *search, size_t model, size_t base)
 {
     for (size_t i = search->first_cost[model]; i < search->first_cost[model + 1]; i++)
         if (search->given->costs[i].base == base)
-            return search->given->costs[i].nbytes;
-    return search->given->alone_nbytes[model];
+            return &search->given->costs[i];
+    return NULL;
 }
 
 double st_arrangement_nbytes(const st_arrangement *arrangement, const size_t *base)
@@ -42,55 +44,70 @@ double st_arrangement_nbytes(const st_arrangement *arrangement, const size_t *ba
 
 /* ---- depth 1: a set of keys ---- */
 
-/* What the model takes if `added` is a key and `removed` is none, and on which. */
-static double best_with(const search *search, size_t model, size_t added, size_t removed, size_t *base)
+static double smaller(double a, double b)
 {
-    double best = search->given->alone_nbytes[model];
-    *base = ST_ARRANGE_NONE;
-    if (model == added || (search->is_key[model] && model != removed))
-        return best;
-    for (size_t i = search->first_cost[model]; i < search->first_cost[model + 1]; i++) {
-        const st_base_cost *const cost = &search->given->costs[i];
-        const int is_key = cost->base == added || (search->is_key[cost->base] && cost->base != removed);
-        if (is_key && cost->nbytes < best) {
-            best = cost->nbytes;
-            *base = cost->base;
-        }
-    }
-    return best;
+    return a < b ? a : b;
+}
+
+/* What a model that stays no key takes without the key `removed`. */
+static double without(const search *search, size_t model, size_t removed)
+{
+    return removed != ST_ARRANGE_NONE && search->base[model] == removed ? search->second[model]
+                                                                        : search->now[model];
 }
 
 /* What changes if `added` becomes a key and `removed` is none any more: less than 0 is a gain. Either may be none. */
 static double change_of(const search *search, size_t added, size_t removed)
 {
-    const size_t models[2] = {added, removed};
+    const st_base_cost *const costs = search->given->costs;
     double change = 0;
-    size_t base;
-    for (unsigned side = 0; side < 2; side++) {
-        const size_t model = models[side];
-        if (model == ST_ARRANGE_NONE)
-            continue;
-        change += best_with(search, model, added, removed, &base) - search->now[model];
-        for (size_t i = search->first_user[model]; i < search->first_user[model + 1]; i++) {
-            const size_t user = search->given->costs[search->users[i]].model;
-            /* a model that uses both counts once */
-            const int is_counted = side == 1 && added != ST_ARRANGE_NONE &&
-                                   cost_on(search, user, added) < search->given->alone_nbytes[user];
-            if (user != added && user != removed && !is_counted)
-                change += best_with(search, user, added, removed, &base) - search->now[user];
+    if (added != ST_ARRANGE_NONE) {
+        change += search->given->alone_nbytes[added] - search->now[added];
+        for (size_t i = search->first_user[added]; i < search->first_user[added + 1]; i++) {
+            const st_base_cost *const cost = &costs[search->users[i]];
+            if (cost->model != removed && !search->is_key[cost->model])
+                change +=
+                    smaller(cost->nbytes, without(search, cost->model, removed)) - search->now[cost->model];
         }
+    }
+    if (removed == ST_ARRANGE_NONE)
+        return change;
+    const st_base_cost *const on_added = added == ST_ARRANGE_NONE ? NULL : find_cost(search, removed, added);
+    change += on_added ? smaller(search->second[removed], on_added->nbytes) : search->second[removed];
+    change -= search->now[removed];
+    for (size_t i = search->first_user[removed]; i < search->first_user[removed + 1]; i++) {
+        const size_t user = costs[search->users[i]].model;
+        /* a model that could use both was counted above */
+        if (user != added && search->base[user] == removed &&
+            (added == ST_ARRANGE_NONE || !find_cost(search, user, added)))
+            change += search->second[user] - search->now[user];
     }
     return change;
 }
 
+/* Finds what each model takes with the keys that there are. */
 static void set_keys(search *search, size_t added, size_t removed)
 {
     if (added != ST_ARRANGE_NONE)
         search->is_key[added] = 1;
     if (removed != ST_ARRANGE_NONE)
         search->is_key[removed] = 0;
-    for (size_t i = 0; i < search->given->model_count; i++)
-        search->now[i] = best_with(search, i, ST_ARRANGE_NONE, ST_ARRANGE_NONE, &search->base[i]);
+    for (size_t i = 0; i < search->given->model_count; i++) {
+        double best = search->given->alone_nbytes[i];
+        double second = best;
+        size_t base = ST_ARRANGE_NONE;
+        for (size_t j = search->first_cost[i]; j < search->first_cost[i + 1]; j++) {
+            const st_base_cost *const cost = &search->given->costs[j];
+            if (!search->is_key[cost->base] || cost->nbytes >= second)
+                continue;
+            second = cost->nbytes < best ? best : cost->nbytes;
+            base = cost->nbytes < best ? cost->base : base;
+            best = smaller(best, cost->nbytes);
+        }
+        search->now[i] = search->is_key[i] ? search->given->alone_nbytes[i] : best;
+        search->base[i] = search->is_key[i] ? ST_ARRANGE_NONE : base;
+        search->second[i] = search->is_key[i] ? best : second;
+    }
 }
 
 /* Makes the change that saves most. Returns 0 if none saves anything. */
@@ -195,8 +212,9 @@ static lmc_status allocate(search *search)
     search->is_key = st_allocate_zeroed(memory, count + 1, 1);
     search->now = st_allocate_zeroed(memory, count + 1, sizeof *search->now);
     search->base = st_allocate_zeroed(memory, count + 1, sizeof *search->base);
+    search->second = st_allocate_zeroed(memory, count + 1, sizeof *search->second);
     if (!search->first_cost || !search->first_user || !search->users || !search->is_key || !search->now ||
-        !search->base)
+        !search->base || !search->second)
         return LMC_ERR_NOMEM;
     for (size_t i = 0; i < given->cost_count; i++) {
         search->first_cost[given->costs[i].model + 1]++;
@@ -219,7 +237,8 @@ static void search_from_here(search *search)
     move_down(search);
 }
 
-lmc_status st_arrange(const st_arrangement *arrangement, size_t *base)
+/* Arranges models of which each may be based on any other one, in some way. */
+static lmc_status arrange_family(const st_arrangement *arrangement, size_t *base)
 {
     const lmc_allocator *const memory = arrangement->memory;
     const size_t count = arrangement->model_count;
@@ -241,5 +260,130 @@ lmc_status st_arrange(const st_arrangement *arrangement, size_t *base)
     st_release(memory, search.is_key);
     st_release(memory, search.now);
     st_release(memory, search.base);
+    st_release(memory, search.second);
+    return status;
+}
+
+/* ---- families: models without a cost between them do not meet ---- */
+
+/* What the whole is split into. The arrays with `room` are those of the family that is arranged. */
+typedef struct families {
+    const st_arrangement *given;
+    uint32_t *parent;   /* of each model: the family is the root; union and find */
+    uint32_t *order;    /* the models by their family */
+    uint32_t *number;   /* of each model in its family */
+    size_t *first_cost; /* of each model, and the end */
+    double *room_alone;
+    st_base_cost *room_costs;
+    size_t *room_base;
+} families;
+
+static uint32_t family_of(uint32_t *parent, uint32_t model)
+{
+    while (parent[model] != model) {
+        parent[model] = parent[parent[model]];
+        model = parent[model];
+    }
+    return model;
+}
+
+/* Sorts the models by their families, each family by rising model. next: room, zeros, one per model and one. */
+static void sort_models(const families *families, uint32_t *next)
+{
+    const size_t count = families->given->model_count;
+    for (size_t i = 0; i < families->given->cost_count; i++) {
+        const uint32_t a = family_of(families->parent, families->given->costs[i].model);
+        const uint32_t b = family_of(families->parent, families->given->costs[i].base);
+        families->parent[a > b ? a : b] = a > b ? b : a;
+    }
+    for (size_t i = 0; i < count; i++)
+        next[family_of(families->parent, (uint32_t)i) + 1]++;
+    for (size_t i = 0; i < count; i++)
+        next[i + 1] += next[i];
+    for (size_t i = 0; i < count; i++)
+        families->order[next[family_of(families->parent, (uint32_t)i)]++] = (uint32_t)i;
+}
+
+/* The number in its family of the base that a model has now. One of another family, which has no cost, is none. */
+static size_t base_in_family(const families *families, size_t model, const size_t *base)
+{
+    const size_t now = base[model];
+    return now != ST_ARRANGE_NONE &&
+                   family_of(families->parent, (uint32_t)now) == family_of(families->parent, (uint32_t)model)
+               ? families->number[now]
+               : ST_ARRANGE_NONE;
+}
+
+/* Arranges the models order[begin, end), a family. */
+static lmc_status arrange_part(const families *families, size_t begin, size_t end, size_t *base)
+{
+    const st_arrangement *const given = families->given;
+    size_t cost_count = 0;
+    for (size_t i = begin; i < end; i++)
+        families->number[families->order[i]] = (uint32_t)(i - begin);
+    for (size_t i = begin; i < end; i++) {
+        const uint32_t model = families->order[i];
+        families->room_alone[i - begin] = given->alone_nbytes[model];
+        families->room_base[i - begin] = base_in_family(families, model, base);
+        for (size_t j = families->first_cost[model]; j < families->first_cost[model + 1]; j++)
+            families->room_costs[cost_count++] = (st_base_cost){
+                (uint32_t)(i - begin), families->number[given->costs[j].base], given->costs[j].nbytes};
+    }
+    const st_arrangement part = {given->memory,        end - begin, families->room_alone,
+                                 families->room_costs, cost_count,  given->depth};
+    LMC_TRY(arrange_family(&part, families->room_base));
+    for (size_t i = begin; i < end; i++) {
+        const size_t found = families->room_base[i - begin];
+        if (found != base_in_family(families, families->order[i], base))
+            base[families->order[i]] =
+                found == ST_ARRANGE_NONE ? ST_ARRANGE_NONE : families->order[begin + found];
+    }
+    return LMC_OK;
+}
+
+lmc_status st_arrange(const st_arrangement *arrangement, size_t *base)
+{
+    const lmc_allocator *const memory = arrangement->memory;
+    const size_t count = arrangement->model_count;
+    families families = {.given = arrangement,
+                         .parent = st_allocate_array(memory, count + 1, sizeof(uint32_t)),
+                         .order = st_allocate_array(memory, count + 1, sizeof(uint32_t)),
+                         .number = st_allocate_array(memory, count + 1, sizeof(uint32_t)),
+                         .first_cost = st_allocate_zeroed(memory, count + 1, sizeof(size_t)),
+                         .room_alone = st_allocate_array(memory, count + 1, sizeof(double)),
+                         .room_costs =
+                             st_allocate_array(memory, arrangement->cost_count + 1, sizeof(st_base_cost)),
+                         .room_base = st_allocate_array(memory, count + 1, sizeof(size_t))};
+    uint32_t *const next = st_allocate_zeroed(memory, count + 2, sizeof *next);
+    lmc_status status = families.parent && families.order && families.number && families.first_cost &&
+                                families.room_alone && families.room_costs && families.room_base && next
+                            ? LMC_OK
+                            : LMC_ERR_NOMEM;
+    if (status == LMC_OK) {
+        for (size_t i = 0; i < count; i++)
+            families.parent[i] = (uint32_t)i;
+        for (size_t i = 0; i < arrangement->cost_count; i++)
+            families.first_cost[arrangement->costs[i].model + 1]++;
+        for (size_t i = 0; i < count; i++)
+            families.first_cost[i + 1] += families.first_cost[i];
+        sort_models(&families, next);
+    }
+    for (size_t begin = 0; begin < count && status == LMC_OK;) {
+        const uint32_t family = family_of(families.parent, families.order[begin]);
+        size_t end = begin + 1;
+        while (end < count && family_of(families.parent, families.order[end]) == family)
+            end++;
+        if (end - begin > 1)
+            status = arrange_part(&families, begin, end, base);
+        begin = end;
+    }
+    st_release(memory, families.parent);
+    st_release(memory, families.order);
+    st_release(memory, families.number);
+    st_release(memory, families.first_cost);
+    st_release(memory, families.room_alone);
+    st_release(memory, families.room_costs);
+    st_release(memory, families.room_base);
+    st_release(memory, next);
     return status;
 }
