@@ -261,16 +261,18 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_index_merge(const char *index_path, c
                                                        const lmc_store_index_options *options,
                                                        lmc_st_diag *diag);
 
-/* Called with what a model is predicted to take on one base alone; first with base NULL: without a base. is_chosen: of
- * the models that are allowed, this one would be a base of it, with the others that are chosen. `base` is valid until
- * the call returns. user: that of options->common. */
-typedef void (*lmc_store_prediction_fn)(void *user, const char *base, uint64_t nbytes, int is_chosen);
+/* Called with what model `name` is predicted to take on one base alone; first with base NULL: without a base.
+ * is_chosen: of the models that are allowed, this one would be a base of it, with the others that are chosen. `name` is
+ * the caller's, `base` is valid until the call returns. user: that of options->common. */
+typedef void (*lmc_store_prediction_fn)(void *user, const char *name, const char *base, uint64_t nbytes,
+                                        int is_chosen);
 
-/* Predicts what a model of the index takes on other models of it. Those that are chosen come first, then at most 32
- * others, the best first; one that saves nothing is left out. allowed: names of the models that may be a base, others
- * than those of the index are ignored; NULL: all. Error also: LMC_ERR_ARG (no such model in the index). */
-LMC_NODISCARD LMC_API lmc_status lmc_store_index_predict(const char *index_path, const char *name,
-                                                         const char *const *allowed, size_t allowed_count,
+/* Predicts what models of the index take on other models of it. Of each, those that are chosen come first, then at
+ * most 32 others, the best first; one that saves nothing is left out. allowed: names of the models that may be a base,
+ * others than those of the index are ignored; NULL: all. Error also: LMC_ERR_ARG (no such model in the index). */
+LMC_NODISCARD LMC_API lmc_status lmc_store_index_predict(const char *index_path, const char *const *names,
+                                                         size_t name_count, const char *const *allowed,
+                                                         size_t allowed_count,
                                                          const lmc_store_index_options *options,
                                                          lmc_store_prediction_fn predicted,
                                                          lmc_st_diag *diag);

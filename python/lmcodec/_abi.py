@@ -321,7 +321,7 @@ class StoreCost(ctypes.Structure):
     _fields_ = [("model", c_uint32), ("base", c_uint32), ("nbytes", c_uint64)]
 
 
-PREDICTION = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_uint64, c_int)
+PREDICTION = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p, c_uint64, c_int)
 
 # C name of each struct, for the test that compares them.
 STRUCTS = {
@@ -464,8 +464,8 @@ store_repair = _call("lmc_store_repair", c_int, c_char_p, c_void_p, _DIAG)
 store_plan = _call("lmc_store_plan", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
 store_index_add = _call("lmc_store_index_add", c_int, c_char_p, c_char_p, c_char_p, c_void_p, _DIAG)
 store_index_merge = _call("lmc_store_index_merge", c_int, c_char_p, c_char_p, c_char_p, c_void_p, _DIAG)
-store_index_predict = _call("lmc_store_index_predict", c_int, c_char_p, c_char_p, c_void_p, c_size_t, c_void_p,
-                            PREDICTION, _DIAG)
+store_index_predict = _call("lmc_store_index_predict", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_size_t,
+                            c_void_p, PREDICTION, _DIAG)
 store_arrange = _call("lmc_store_arrange", c_int, c_size_t, c_void_p, c_void_p, c_size_t, c_uint, c_void_p)
 store_restore = _call("lmc_store_restore", c_int, c_char_p, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
 store_verify = _call("lmc_store_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)

@@ -351,69 +351,6 @@ lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store)
     return LMC_OK;
 }
 
-/* An st_index_file_fn: adds the model of a file to the list. */
-static lmc_status add_model(void *user, const st_index_file *indexed)
-{
-    st_models *const models = &((const st_catalog *)user)->store->models;
-    if (st_models_find(models, indexed->model))
-        return LMC_OK;
-    st_model model = {.name = st_duplicate(models->memory, indexed->model)};
-    return model.name && st_models_put(models, &model) ? LMC_OK : LMC_ERR_NOMEM;
-}
-
-/* Likewise: adds the file. Its model is in the list. */
-static lmc_status add_indexed(void *user, const st_index_file *indexed)
-{
-    listing *const listing = user;
-    st_catalog *const catalog = listing->catalog;
-    const st_models *const models = &catalog->store->models;
-    const st_model *const model = st_models_find(models, indexed->model);
-    if (!model) /* the list has changed in between */
-        return LMC_ERR_CORRUPT;
-    const st_catalog_file file = {.path = st_duplicate(models->memory, indexed->path),
-                                  .model = (size_t)(model - models->list),
-                                  .nbytes = indexed->nbytes,
-                                  .mtime_ns = indexed->mtime_ns,
-                                  .id = indexed->id};
-    unsigned char *const place = file.path ? st_buffer_extend(models->memory, &listing->room,
-                                                              catalog->count * sizeof file, sizeof file)
-                                           : NULL;
-    if (!place) {
-        st_release(models->memory, file.path);
-        return LMC_ERR_NOMEM;
-    }
-    memcpy(place, &file, sizeof file);
-    catalog->files = (st_catalog_file *)(void *)listing->room.bytes;
-    catalog->count++;
-    return LMC_OK;
-}
-
-lmc_status st_catalog_open_alone(st_catalog *catalog, st_store_session *store, const char *index_path,
-                                 int may_make)
-{
-    listing listing = {.catalog = catalog};
-    const lmc_allocator *const memory = store->options->allocator;
-    int is_new = 0;
-    *catalog = (st_catalog){.store = store, .is_alone = 1};
-    store->models = (st_models){.memory = memory};
-    if (!may_make) {
-        os_input input;
-        LMC_TRY(os_input_open(&input, index_path, store->diag));
-        os_input_close(&input);
-    }
-    catalog->is_open = 1;
-    lmc_status status = st_index_open(&catalog->index, index_path, memory, &is_new, store->diag);
-    if (status == LMC_OK)
-        status = st_index_list(&catalog->index, add_model, catalog, store->diag);
-    if (status == LMC_OK)
-        status = st_index_list(&catalog->index, add_indexed, &listing, store->diag);
-    catalog->by_id = st_allocate_array(memory, catalog->count + 1, sizeof *catalog->by_id);
-    if (status == LMC_ERR_NOMEM || !catalog->by_id)
-        return st_fail_nomem(store->diag);
-    list_ids(catalog);
-    return status;
-}
-
 lmc_status st_catalog_rebuild(st_catalog *catalog)
 {
     const st_store_session *const store = catalog->store;

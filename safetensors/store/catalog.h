@@ -35,11 +35,10 @@ typedef struct st_catalog {
 lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store);
 void st_catalog_close(st_catalog *catalog);
 
-/* The files and models of an index alone, whose store need not be on this machine. may_make: an index that is not there
- * is made. The session has options and diag, and gets the list of models: their names. Free with st_catalog_close(),
- * and the models, in every case. Errors: CORRUPT, IO, NOMEM. */
-lmc_status st_catalog_open_alone(st_catalog *catalog, st_store_session *store, const char *index_path,
-                                 int may_make);
+/* The files and models of an index alone, whose store need not be on this machine. The session has options and diag,
+ * and gets the list of models: their names. Free with st_catalog_close(), and the models, in every case. Errors:
+ * CORRUPT, IO, NOMEM. */
+lmc_status st_catalog_open_alone(st_catalog *catalog, st_store_session *store, const char *index_path);
 
 /* Makes the index again, since it has turned out to be damaged. Errors: as st_catalog_open(); CORRUPT: it is alone. */
 lmc_status st_catalog_rebuild(st_catalog *catalog);

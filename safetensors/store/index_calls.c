@@ -13,17 +13,16 @@
 /* Bases that are told of a model, beside those that it would have. */
 #define BASES_MAX 32
 
-/* An open index, without the store that it tells of. */
+/* A call on an index, without the store that it tells of. */
 typedef struct index_call {
     st_call call;
     st_store_session store;
-    st_catalog catalog;
     lmc_store_index_options own;
 } index_call;
 
 /* end() follows in every case. */
-static lmc_status begin(index_call *call, const char *index_path, int may_make,
-                        const lmc_store_index_options *given, lmc_st_diag *diag)
+static lmc_status begin(index_call *call, const char *index_path, const lmc_store_index_options *given,
+                        lmc_st_diag *diag)
 {
     *call = (index_call){.own = LMC_INIT(lmc_store_index_options)};
     LMC_TRY(st_call_begin(&call->call, index_path, NULL, diag));
@@ -33,21 +32,41 @@ static lmc_status begin(index_call *call, const char *index_path, int may_make,
     call->call.options.exclude_count = call->own.exclude_count;
     call->store = (st_store_session){
         .path = index_path, .options = &call->call.options, .diag = call->call.diag, .fd = -1, .lock_fd = -1};
-    return st_catalog_open_alone(&call->catalog, &call->store, index_path, may_make);
+    return LMC_OK;
 }
 
 static lmc_status end(index_call *call, lmc_status status)
 {
-    st_catalog_close(&call->catalog);
     st_models_free(&call->store.models);
     return st_call_end(&call->call, status);
+}
+
+/* Replaces what the index has of a model, or of all (NULL), by what `add` adds. */
+static lmc_status change(const index_call *call, const char *name,
+                         lmc_status (*add)(void *user, st_index *index), void *user)
+{
+    st_index index;
+    int is_new = 0;
+    lmc_st_diag *const diag = call->store.diag;
+    lmc_status status = st_index_open(&index, call->store.path, call->call.options.allocator, &is_new, diag);
+    if (status == LMC_OK)
+        status = st_index_begin(&index, diag);
+    if (status == LMC_OK && name)
+        status = st_index_remove_model(&index, name, diag);
+    if (status == LMC_OK)
+        status = add(user, &index);
+    if (status == LMC_OK)
+        status = st_index_commit(&index, diag);
+    st_index_close(&index);
+    return status;
 }
 
 /* ---- adding ---- */
 
 /* A model whose sketches are made. */
 typedef struct sketching {
-    index_call *call;
+    const index_call *call;
+    st_index *index;
     const char *name;
     const char *path;
 } sketching;
@@ -64,7 +83,7 @@ static lmc_status add_source(void *user, const st_source *source, lmc_st_diag *d
     st_index_tensor *tensors = NULL;
     lmc_status status = path ? st_catalog_sketch(source, memory, &tensors, diag) : st_fail_nomem(diag);
     if (status == LMC_OK)
-        status = st_index_add_file(&sketching->call->catalog.index, sketching->name, path, 0, 0, tensors,
+        status = st_index_add_file(sketching->index, sketching->name, path, 0, 0, tensors,
                                    source->header->tensor_count, NULL, diag);
     st_release(memory, tensors);
     st_release(memory, path);
@@ -72,27 +91,12 @@ static lmc_status add_source(void *user, const st_source *source, lmc_st_diag *d
     return status;
 }
 
-/* Changes what the index has of a model, or of all (NULL), by what `change` does. */
-static lmc_status change(index_call *call, const char *name, lmc_status (*change_index)(void *user),
-                         void *user)
+static lmc_status add_sources(void *user, st_index *index)
 {
-    st_index *const index = &call->catalog.index;
-    LMC_TRY(st_index_begin(index, call->store.diag));
-    lmc_status status = name ? st_index_remove_model(index, name, call->store.diag) : LMC_OK;
-    if (status == LMC_OK)
-        status = change_index(user);
-    if (status == LMC_OK)
-        status = st_index_commit(index, call->store.diag);
-    if (status != LMC_OK)
-        st_index_rollback(index);
-    return status;
-}
-
-static lmc_status add_sources(void *user)
-{
-    const sketching *const sketching = user;
+    sketching *const sketching = user;
     const st_options *const options = &sketching->call->call.options;
     lmc_st_diag *const diag = sketching->call->store.diag;
+    sketching->index = index;
     st_diag_set_file(diag, sketching->path);
     return st_is_directory(sketching->path, options)
                ? st_tree_visit_sources(sketching->path, options, add_source, user, diag)
@@ -103,8 +107,8 @@ lmc_status lmc_store_index_add(const char *index_path, const char *name, const c
                                const lmc_store_index_options *options, lmc_st_diag *diag)
 {
     index_call call;
-    sketching sketching = {&call, name, path};
-    lmc_status status = begin(&call, index_path, 1, options, diag);
+    sketching sketching = {.call = &call, .name = name, .path = path};
+    lmc_status status = begin(&call, index_path, options, diag);
     const char *const fault = status == LMC_OK ? st_store_name_fault(name) : NULL;
     if (fault) {
         st_diag_set_file(call.store.diag, path);
@@ -119,32 +123,29 @@ lmc_status lmc_store_index_add(const char *index_path, const char *name, const c
 /* ---- merging ---- */
 
 typedef struct merging {
-    index_call *to;
-    st_catalog *from;
+    st_catalog from;
     const char *name;
 } merging;
 
-static lmc_status copy_files(void *user)
+static lmc_status copy_files(void *user, st_index *index)
 {
-    const merging *const merging = user;
-    st_catalog *const from = merging->from;
-    lmc_st_diag *const diag = merging->to->store.diag;
-    const st_options *const options = &merging->to->call.options;
+    merging *const merging = user;
+    const st_store_session *const store = merging->from.store;
     lmc_status status = LMC_OK;
-    for (size_t i = 0; i < from->count && status == LMC_OK; i++) {
-        const st_catalog_file *const file = &from->files[i];
-        const char *const model = from->store->models.list[file->model].name;
+    for (size_t i = 0; i < merging->from.count && status == LMC_OK; i++) {
+        const st_catalog_file *const file = &merging->from.files[i];
+        const char *const model = store->models.list[file->model].name;
         st_index_tensor *tensors = NULL;
         size_t count = 0;
         if (merging->name && strcmp(model, merging->name) != 0)
             continue;
-        status = st_is_cancelled(options->cancel)
-                     ? st_fail_cancelled(diag)
-                     : st_index_load_file(&from->index, file->id, &tensors, &count, diag);
+        status = st_is_cancelled(store->options->cancel)
+                     ? st_fail_cancelled(store->diag)
+                     : st_index_load_file(&merging->from.index, file->id, &tensors, &count, store->diag);
         if (status == LMC_OK)
-            status = st_index_add_file(&merging->to->catalog.index, model, file->path, file->nbytes,
-                                       file->mtime_ns, tensors, count, NULL, diag);
-        st_release(options->allocator, tensors);
+            status = st_index_add_file(index, model, file->path, file->nbytes, file->mtime_ns, tensors, count,
+                                       NULL, store->diag);
+        st_release(store->options->allocator, tensors);
     }
     return status;
 }
@@ -153,17 +154,14 @@ lmc_status lmc_store_index_merge(const char *index_path, const char *other_path,
                                  const lmc_store_index_options *options, lmc_st_diag *diag)
 {
     index_call call;
-    st_catalog other = {0};
-    lmc_status status = begin(&call, index_path, 1, options, diag);
-    st_store_session other_store = call.store;
-    merging merging = {&call, &other, name};
+    merging merging = {.name = name};
+    lmc_status status = begin(&call, index_path, options, diag);
     if (status == LMC_OK) {
         st_diag_set_file(call.store.diag, other_path);
-        status = st_catalog_open_alone(&other, &other_store, other_path, 0);
+        status = st_catalog_open_alone(&merging.from, &call.store, other_path);
         if (status == LMC_OK)
             status = change(&call, name, copy_files, &merging);
-        st_catalog_close(&other);
-        st_models_free(&other_store.models);
+        st_catalog_close(&merging.from);
     }
     return end(&call, status);
 }
@@ -187,14 +185,25 @@ static int compare_prospects(const void *left, const void *right)
     return a->nbytes < b->nbytes ? -1 : a->nbytes > b->nbytes;
 }
 
-static void tell_prospects(const index_call *call, const st_prediction *prediction, prospect *prospects,
-                           lmc_store_prediction_fn predicted)
+/* What models are predicted, and whom it is told. */
+typedef struct predicting {
+    index_call *call;
+    st_catalog catalog;
+    unsigned char *is_allowed; /* per model */
+    st_prediction prediction;
+    prospect *prospects; /* room for all */
+    lmc_store_prediction_fn predicted;
+} predicting;
+
+static void tell_prospects(const predicting *predicting, const char *name)
 {
-    const st_models *const models = &call->store.models;
-    void *const user = call->call.options.user;
+    const st_models *const models = &predicting->call->store.models;
+    const st_prediction *const prediction = &predicting->prediction;
+    void *const user = predicting->call->call.options.user;
+    prospect *const prospects = predicting->prospects;
     size_t count = 0;
     size_t others = 0;
-    predicted(user, NULL, (uint64_t)prediction->alone_nbytes, 0);
+    predicting->predicted(user, name, NULL, (uint64_t)prediction->alone_nbytes, 0);
     for (size_t i = 0; i < models->count; i++)
         if (prediction->is_chosen[i] || prediction->nbytes[i] < prediction->alone_nbytes)
             prospects[count++] =
@@ -204,44 +213,60 @@ static void tell_prospects(const index_call *call, const st_prediction *predicti
     for (size_t i = 0; i < count; i++) {
         others += !prospects[i].is_chosen;
         if (others <= BASES_MAX)
-            predicted(user, prospects[i].name, (uint64_t)prospects[i].nbytes, prospects[i].is_chosen);
+            predicting->predicted(user, name, prospects[i].name, (uint64_t)prospects[i].nbytes,
+                                  prospects[i].is_chosen);
     }
 }
 
-lmc_status lmc_store_index_predict(const char *index_path, const char *name, const char *const *allowed,
-                                   size_t allowed_count, const lmc_store_index_options *options,
-                                   lmc_store_prediction_fn predicted, lmc_st_diag *diag)
+/* allowed: NULL: all models. */
+static lmc_status begin_predicting(predicting *predicting, const char *const *allowed, size_t allowed_count)
+{
+    const st_store_session *const store = &predicting->call->store;
+    const lmc_allocator *const memory = store->options->allocator;
+    LMC_TRY(st_catalog_open_alone(&predicting->catalog, &predicting->call->store, store->path));
+    const size_t count = store->models.count;
+    predicting->is_allowed = st_allocate_zeroed(memory, count + 1, 1);
+    predicting->prospects = st_allocate_array(memory, count + 1, sizeof *predicting->prospects);
+    predicting->prediction.nbytes = st_allocate_array(memory, count + 1, sizeof(double));
+    predicting->prediction.is_chosen = st_allocate_zeroed(memory, count + 1, 1);
+    if (!predicting->is_allowed || !predicting->prospects || !predicting->prediction.nbytes ||
+        !predicting->prediction.is_chosen)
+        return st_fail_nomem(store->diag);
+    for (size_t i = 0; i < allowed_count; i++) {
+        const st_model *const base = st_models_find(&store->models, allowed[i]);
+        if (base)
+            predicting->is_allowed[base - store->models.list] = 1;
+    }
+    if (!allowed)
+        memset(predicting->is_allowed, 1, count);
+    return LMC_OK;
+}
+
+lmc_status lmc_store_index_predict(const char *index_path, const char *const *names, size_t name_count,
+                                   const char *const *allowed, size_t allowed_count,
+                                   const lmc_store_index_options *options, lmc_store_prediction_fn predicted,
+                                   lmc_st_diag *diag)
 {
     index_call call;
-    lmc_status status = begin(&call, index_path, 0, options, diag);
-    const st_models *const models = &call.store.models;
+    predicting predicting = {.call = &call, .predicted = predicted};
+    lmc_status status = begin(&call, index_path, options, diag);
     const lmc_allocator *const memory = call.call.options.allocator;
-    const st_model *model = NULL;
     if (status == LMC_OK)
-        status = st_store_find(&call.store, name, &model);
-    if (status == LMC_OK) {
-        unsigned char *const is_allowed = st_allocate_zeroed(memory, models->count + 1, 1);
-        prospect *const prospects = st_allocate_array(memory, models->count + 1, sizeof *prospects);
-        st_prediction prediction = {.nbytes = st_allocate_array(memory, models->count + 1, sizeof(double)),
-                                    .is_chosen = st_allocate_zeroed(memory, models->count + 1, 1)};
-        const int has_memory = is_allowed && prospects && prediction.nbytes && prediction.is_chosen;
-        for (size_t i = 0; i < allowed_count && has_memory; i++) {
-            const st_model *const base = st_models_find(models, allowed[i]);
-            if (base)
-                is_allowed[base - models->list] = 1;
-        }
-        if (has_memory && !allowed)
-            memset(is_allowed, 1, models->count);
-        status = has_memory ? st_predict_model(&call.catalog, (size_t)(model - models->list), is_allowed,
-                                               &prediction)
-                            : st_fail_nomem(call.store.diag);
+        status = begin_predicting(&predicting, allowed, allowed_count);
+    for (size_t i = 0; i < name_count && status == LMC_OK; i++) {
+        const st_model *model = NULL;
+        status = st_store_find(&call.store, names[i], &model);
         if (status == LMC_OK)
-            tell_prospects(&call, &prediction, prospects, predicted);
-        st_release(memory, is_allowed);
-        st_release(memory, prospects);
-        st_release(memory, prediction.nbytes);
-        st_release(memory, prediction.is_chosen);
+            status = st_predict_model(&predicting.catalog, (size_t)(model - call.store.models.list),
+                                      predicting.is_allowed, &predicting.prediction);
+        if (status == LMC_OK)
+            tell_prospects(&predicting, names[i]);
     }
+    st_catalog_close(&predicting.catalog);
+    st_release(memory, predicting.is_allowed);
+    st_release(memory, predicting.prospects);
+    st_release(memory, predicting.prediction.nbytes);
+    st_release(memory, predicting.prediction.is_chosen);
     return end(&call, status);
 }
 

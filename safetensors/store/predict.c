@@ -5,20 +5,6 @@
 
 #include <string.h>
 
-/* The sketches of an archive; to be released. An index that turns out to be damaged is made again. */
-static lmc_status load_sketches(st_catalog *catalog, const st_catalog_file *file, st_index_tensor **tensors,
-                                size_t *count)
-{
-    lmc_st_diag *const diag = catalog->store->diag;
-    const lmc_status status = st_index_load_file(&catalog->index, file->id, tensors, count, diag);
-    if (status != LMC_ERR_CORRUPT)
-        return status;
-    st_release(catalog->store->options->allocator, *tensors);
-    *tensors = NULL;
-    LMC_TRY(st_catalog_rebuild(catalog));
-    return st_index_load_file(&catalog->index, file->id, tensors, count, diag);
-}
-
 /* Adds what one archive takes. totals and rank: room, one per model. */
 static lmc_status add_archive(st_catalog *catalog, const st_catalog_file *file,
                               const unsigned char *is_allowed, double *totals, const unsigned *rank,
@@ -30,7 +16,14 @@ static lmc_status add_archive(st_catalog *catalog, const st_catalog_file *file,
     st_index_tensor *tensors = NULL;
     size_t tensor_count = 0;
     st_relatives relatives = {.catalog = catalog, .is_allowed = is_allowed, .diag = diag};
-    lmc_status status = load_sketches(catalog, file, &tensors, &tensor_count);
+    lmc_status status = st_index_load_file(&catalog->index, file->id, &tensors, &tensor_count, diag);
+    if (status == LMC_ERR_CORRUPT) { /* it may be made again */
+        st_release(memory, tensors);
+        tensors = NULL;
+        status = st_catalog_rebuild(catalog);
+        if (status == LMC_OK)
+            status = st_index_load_file(&catalog->index, file->id, &tensors, &tensor_count, diag);
+    }
     relatives.tensors = tensors;
     if (status == LMC_OK)
         status = st_relatives_find(&relatives, tensor_count, NULL);

@@ -1,5 +1,6 @@
 """bench/store.py measures small families: what it says of bytes, bases and causes is plausible, and the pieces of
-bench/store are right (bench_store_pieces.py). A stand-in takes the place of `lmc-st store`. Speeds are not judged."""
+bench/store are right (bench_store_pieces.py). A stand-in takes the place of `lmc-st store`. Speeds are not judged.
+bench/store_many.py computes what more workers save."""
 
 import json
 import os
@@ -96,6 +97,22 @@ def faults_of_study(study):
         yield f"bytes read: {reads}"
 
 
+def faults_of_many(tree, folder):
+    """bench/store_many.py: more workers take less time, and no phase is left out."""
+    report, library = os.path.join(folder, "many.json"), os.path.join(tree.build, "lib")
+    status, output = run("env", "LMCODEC_LIBRARY_DIR=" + library, PYTHON, tree.path("bench/store_many.py"), "--models",
+                         "200", "--tensors", "3", "--index-models", "2", "6", "--workers", "1", "8", "--rounds", "1",
+                         "--json", report)
+    if status != 0:
+        yield f"bench/store_many.py: exit status {status}: {output.strip()[-500:]}"
+        return
+    with open(report, encoding="ascii") as file:
+        rows = json.load(file)["rows"]
+    one, eight = (sum(taken for taken, _ in rows[workers].values()) for workers in ("1", "8"))
+    if not one / 8 <= eight < one / 4 or len(rows["1"]) != 8:
+        yield f"seconds of one worker and of eight: {one}, {eight}"
+
+
 def check(tree):
     if run(PYTHON, "-c", "import numpy, zstandard")[0] != 0:
         raise Skip("no numpy or zstandard (Debian: python3-numpy python3-zstandard)")
@@ -106,6 +123,7 @@ def check(tree):
     with tempfile.TemporaryDirectory(prefix="lmc-check-store-") as folder:
         build, report = os.path.join(folder, "build"), os.path.join(folder, "report.json")
         make_build(tree, build)
+        yield from faults_of_many(tree, folder)
         study = measured(tree, report, build, "--work", os.path.join(folder, "work"), "--families", "2", "--exhaustive")
         yield from [study] if isinstance(study, str) else faults_of_study(study)
         chunks = measured(tree, report, build, "--dedupe")

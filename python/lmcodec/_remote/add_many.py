@@ -95,7 +95,7 @@ def predict(place: Place, index: str, names: Sequence[str], allowed: Sequence[st
         path = os.path.join(folder, INDEX_NAME)
         with open(path, "wb") as file:
             copy_to(place.open().source(index), file)
-        return [_predict(path, name, allowed) for name in names]
+        return _predict(path, names, allowed)
 
 
 def store_model(place: Place, name: str, path: str, bases: Sequence[str], is_present: bool, depth: int, level: str,
@@ -176,24 +176,23 @@ def _merge(path: str, other: bytes, name: str | None) -> None:
             encode_path(path), encode_path(file), None if name is None else encode_path(name), settings, diag)))
 
 
-def _predict(path: str, name: str, allowed: Sequence[str] | None) -> Predicted:
-    found = Predicted(name, 0, {}, [])
-    alone: list[int] = []
+def _predict(path: str, names: Sequence[str], allowed: Sequence[str] | None) -> list[Predicted]:
+    predicted: list[Predicted] = []
 
-    def note(_: Any, base: bytes | None, nbytes: int, is_chosen: int) -> None:
+    def note(_: Any, name: bytes, base: bytes | None, nbytes: int, is_chosen: int) -> None:
         if base is None:
-            alone.append(nbytes)
+            predicted.append(Predicted(name.decode(), nbytes, {}, []))
             return
-        found.nbytes[base.decode()] = nbytes
+        predicted[-1].nbytes[base.decode()] = nbytes
         if is_chosen:
-            found.chosen.append(base.decode())
+            predicted[-1].chosen.append(base.decode())
 
     options = CallOptions(_abi.StoreIndexOptions())
     told = options.callback(_abi.PREDICTION, note)
-    names = None if allowed is None else path_array(allowed)
+    wanted, bases = path_array(names), None if allowed is None else path_array(allowed)
     options.check(options.run(lambda settings, diag: _abi.store_index_predict(
-        encode_path(path), encode_path(name), names, len(allowed or ()), settings, told, diag)))
-    return found._replace(alone_nbytes=alone[0])
+        encode_path(path), wanted, len(wanted), bases, len(allowed or ()), settings, told, diag)))
+    return predicted
 
 
 def _arrange(alone: Sequence[int], costs: Sequence[tuple[int, int, int]], depth: int) -> list[int | None]:

@@ -34,9 +34,10 @@ typedef struct told {
     size_t count;
 } told;
 
-static void note(void *user, const char *base, uint64_t nbytes, int is_chosen)
+static void note(void *user, const char *name, const char *base, uint64_t nbytes, int is_chosen)
 {
     told *const told = user;
+    CU_ASSERT_PTR_NOT_NULL(name);
     if (!base) {
         CU_ASSERT_EQUAL(told->count, 0);
         told->alone_nbytes = nbytes;
@@ -48,12 +49,17 @@ static void note(void *user, const char *base, uint64_t nbytes, int is_chosen)
     told->bases[told->count++].is_chosen = is_chosen;
 }
 
+static void ignore(void *user, const char *name, const char *base, uint64_t nbytes, int is_chosen)
+{
+    (void)user, (void)name, (void)base, (void)nbytes, (void)is_chosen;
+}
+
 static told predict(const char *name, const char *const *allowed, size_t allowed_count)
 {
     told told = {0};
     lmc_store_index_options options = LMC_INIT(lmc_store_index_options);
     options.common.user = &told;
-    CU_ASSERT_EQUAL(lmc_store_index_predict(lmc_test_path("all.sqlite"), name, allowed, allowed_count,
+    CU_ASSERT_EQUAL(lmc_store_index_predict(lmc_test_path("all.sqlite"), &name, 1, allowed, allowed_count,
                                             &options, note, &diag),
                     LMC_OK);
     return told;
@@ -123,10 +129,12 @@ LMC_TEST(test_what_is_refused)
     const char *const all = lmc_test_path("all.sqlite");
     const char *const none = lmc_test_path("none");
     const char *const wrong = lmc_test_path("wrong.sqlite");
+    static const char *const names[] = {"far", "none"};
     lmc_test_write(wrong, (const unsigned char *)"no index", 8);
-    CU_ASSERT_EQUAL(lmc_store_index_predict(all, "none", NULL, 0, &options, note, &diag), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_store_index_predict(none, "far", NULL, 0, &options, note, &diag), LMC_ERR_IO);
-    CU_ASSERT_EQUAL(lmc_store_index_predict(wrong, "far", NULL, 0, &options, note, &diag), LMC_ERR_CORRUPT);
+    CU_ASSERT_EQUAL(lmc_store_index_predict(all, names + 1, 1, NULL, 0, &options, note, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_store_index_predict(none, names, 1, NULL, 0, &options, note, &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(lmc_store_index_predict(wrong, names, 1, NULL, 0, &options, note, &diag),
+                    LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_store_index_merge(all, none, NULL, NULL, &diag), LMC_ERR_IO);
     CU_ASSERT_EQUAL(lmc_store_index_merge(all, wrong, NULL, NULL, &diag), LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_store_index_merge(wrong, all, NULL, NULL, &diag), LMC_ERR_CORRUPT);
@@ -143,7 +151,7 @@ LMC_TEST(test_what_is_refused)
     options.common.cancel = &cancel;
     CU_ASSERT_EQUAL(lmc_store_index_merge(all, lmc_test_path("two.sqlite"), NULL, &options, &diag),
                     LMC_ERR_CANCELLED);
-    CU_ASSERT_EQUAL(lmc_store_index_predict(all, "left out", NULL, 0, NULL, note, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_store_index_predict(all, names, 2, NULL, 0, NULL, ignore, &diag), LMC_ERR_ARG);
 }
 
 /* Every damaged byte of the index gives a result or an error. */
@@ -153,6 +161,7 @@ LMC_TEST(test_damage)
     const char *const all = lmc_test_path("all.sqlite");
     const char *const damaged = lmc_test_path("damaged.sqlite");
     const char *const target = lmc_test_path("target.sqlite");
+    const char *const mixed = "mixed";
     unsigned char *const bytes = lmc_test_read(all, &nbytes);
     lmc_store_index_options options = LMC_INIT(lmc_store_index_options);
     for (size_t at = 0; at < nbytes; at += 499) {
@@ -160,7 +169,7 @@ LMC_TEST(test_damage)
         options.common.user = &told;
         bytes[at] ^= 0xff;
         lmc_test_write(damaged, bytes, nbytes);
-        (void)!lmc_store_index_predict(damaged, "mixed", NULL, 0, &options, note, &diag);
+        (void)!lmc_store_index_predict(damaged, &mixed, 1, NULL, 0, &options, note, &diag);
         (void)!lmc_store_index_merge(target, damaged, NULL, NULL, &diag);
         bytes[at] ^= 0xff;
     }
