@@ -6,8 +6,9 @@ lmcodec.store.add_many(), from the speeds of its parts on this machine.
                                 [--json FILE]
 
 Measured here: the tasks and the caller's calls of add_many() on small models of --tensors tensors (300): sketching one,
-merging one into an index of --index-models models, two sizes; predicting one; arranging --models models in families of --family;
-encoding and decoding, one thread. With the package distributed, also what its scheduler takes for a task.
+merging one into an index of --index-models models, two sizes; predicting one; arranging --models models in families of
+--family; encoding alone and on a base, one thread. With the package distributed, also what its scheduler takes for a
+task.
 
 Computed: a call for --models models of --gigabytes GB each on --workers workers of one core. Assumptions:
 

@@ -8,4 +8,4 @@ pytest.importorskip("fsspec", reason="fsspec is not installed")
 
 def test_every_example_runs(directory, monkeypatch):
     monkeypatch.chdir(directory)
-    assert run_examples("remote.md") == 4
+    assert run_examples("remote.md") == 5
