@@ -165,7 +165,26 @@ static int is_entry(const st_base_entry *entry, const lmc_st_file *base)
     return base->original_nbytes == entry->original_nbytes && st_file_identity(base) == entry->header_hash;
 }
 
-static lmc_status use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag)
+lmc_status st_file_use_base(const lmc_st_file *file, size_t number, lmc_st_file *base, lmc_st_diag *diag)
+{
+    st_base_slot *const slot = &file->base->slots[number];
+    if (!is_entry(&file->bases.files[number], base))
+        return st_file_fail_base(file, number, base, diag);
+    pthread_mutex_lock(&slot->lock);
+    const lmc_status status = slot->file
+                                  ? st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already")
+                                  : check_chain(file, base, diag);
+    if (status == LMC_OK) {
+        base->dependent = file;
+        slot->file = base;
+        slot->is_callers = 1;
+        slot->has_failed = 0;
+    }
+    pthread_mutex_unlock(&slot->lock);
+    return status;
+}
+
+static lmc_status use_base(const lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag)
 {
     size_t number = 0;
     if (!file->base)
@@ -182,21 +201,7 @@ static lmc_status use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *di
     }
     if (!is_any && file->base->count == 1 && file->base->slots[0].file)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already");
-    if (!is_any)
-        return st_file_fail_base(file, 0, base, diag);
-    st_base_slot *const slot = &file->base->slots[number];
-    pthread_mutex_lock(&slot->lock);
-    const lmc_status status = slot->file
-                                  ? st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already")
-                                  : check_chain(file, base, diag);
-    if (status == LMC_OK) {
-        base->dependent = file;
-        slot->file = base;
-        slot->is_callers = 1;
-        slot->has_failed = 0;
-    }
-    pthread_mutex_unlock(&slot->lock);
-    return status;
+    return st_file_use_base(file, number, base, diag);
 }
 
 lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag)

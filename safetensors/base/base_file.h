@@ -52,6 +52,10 @@ lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *con
 lmc_status st_file_open_base(const lmc_st_file *file, size_t number, const lmc_st_file **base,
                              lmc_st_diag *diag);
 
+/* Makes an open file, which stays the caller's, base file `number` of `file`. It is closed after `file`, or after
+ * st_file_forget_base(). Errors: BASE, by size and header; ARG: another one is open; LIMIT. */
+lmc_status st_file_use_base(const lmc_st_file *file, size_t number, lmc_st_file *base, lmc_st_diag *diag);
+
 /* Closes base file `number` of `file`, and forgets that there was a search. */
 void st_file_forget_base(const lmc_st_file *file, size_t number);
 

@@ -7,9 +7,11 @@
 #include "common/text.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/store/choose.h"
+#include "safetensors/store/dependents.h"
 #include "safetensors/store/describe.h"
 #include "safetensors/store/drop.h"
 #include "safetensors/store/place.h"
+#include "safetensors/tree/check.h"
 
 #include <errno.h>
 #include <string.h>
@@ -152,27 +154,51 @@ static lmc_status store_model(addition *addition)
 
 /* ---- a model that is there ---- */
 
-/* *is_equal: it has the content of the path. */
-static lmc_status compare_present(const addition *addition, const st_model *present, int *is_equal)
+/* What a model that is there is beside the path that is to be added under its name. */
+typedef enum presence { PRESENT_EQUAL, PRESENT_OTHER, PRESENT_DAMAGED } presence;
+
+static int is_bad(lmc_status status)
+{
+    return st_is_damage(status) || status == LMC_ERR_HEADER;
+}
+
+static lmc_status compare_present(const addition *addition, const st_model *present, presence *found)
 {
     const st_store_session *const store = addition->store;
     st_options quiet = addition->options;
+    lmc_st_result unused = {0};
     char shown[160];
     quiet.progress = NULL;
+    quiet.file_done = NULL;
     char *const folder = st_store_model_path(store, present->name);
     if (!folder)
         return st_fail_nomem(store->diag);
-    const lmc_status status = st_store_compare_model(store, present, folder, addition->path, &quiet);
-    st_release(store->options->allocator, folder);
-    *is_equal = status == LMC_OK;
-    if (addition->options.force && st_is_damage(status)) { /* other content, or damage: it goes */
+    lmc_status status = st_store_compare_model(store, present, folder, addition->path, &quiet);
+    const lmc_st_diag first = *store->diag;
+    const lmc_status compared = status;
+    const int is_other = is_bad(status);
+    if (is_other) { /* other content, or damage */
         st_diag_init(store->diag, addition->path);
-        return LMC_OK;
+        status = st_tree_verify(folder, &quiet, &unused, store->diag);
     }
-    if (status != LMC_ERR_CHECKSUM)
+    st_release(store->options->allocator, folder);
+    if (compared == LMC_ERR_HEADER && status == LMC_OK) { /* it is the path that is no model */
+        *store->diag = first;
+        return compared;
+    }
+    if (status != LMC_OK && !is_bad(status))
         return status;
+    *found = !is_other ? PRESENT_EQUAL : status == LMC_OK ? PRESENT_OTHER : PRESENT_DAMAGED;
     st_diag_init(store->diag, addition->path);
+    if (*found == PRESENT_EQUAL || addition->options.force)
+        return LMC_OK;
     lmc_text_escape(shown, sizeof shown, present->name, strlen(present->name));
+    if (*found == PRESENT_DAMAGED)
+        return st_fail(store->diag, status, LMC_ST_NO_OFFSET,
+                       store->models.is_run
+                           ? "step %s is in the run, but damaged: adding it with force (-f) replaces it"
+                           : "model %s is in the store, but damaged: adding it with force (-f) replaces it",
+                       shown);
     st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
             store->models.is_run ? "step %s is in the run with other content"
                                  : "model %s is in the store with other content",
@@ -223,21 +249,28 @@ static lmc_status add_model(addition *addition)
     const st_store_request *const request = addition->request;
     const lmc_allocator *const memory = store->options->allocator;
     const unsigned old_key_every = store->key_every;
-    int is_equal = 0;
+    presence found = PRESENT_OTHER;
+    int is_same = 0;
     LMC_TRY(check_place(addition));
     if (request->key_every > 0)
         store->key_every = request->key_every; /* saved with the step */
     const st_model *const present = st_models_find(&store->models, addition->model.name);
     if (present)
-        LMC_TRY(compare_present(addition, present, &is_equal));
-    if (is_equal) { /* nothing changes but what the caller says of key frames */
+        LMC_TRY(compare_present(addition, present, &found));
+    if (found == PRESENT_EQUAL) { /* nothing changes but what the caller says of key frames */
         st_model_free(&addition->model, memory);
         addition->event = LMC_STORE_PRESENT;
         if (!st_model_copy(&addition->model, present, memory))
             return st_fail_nomem(store->diag);
         return store->key_every == old_key_every || request->dry_run ? LMC_OK : st_store_save(store);
     }
-    if (present)
+    if (found == PRESENT_DAMAGED && !request->dry_run && !store->models.is_run) {
+        /* perhaps it is what the model was: archives without a base tell */
+        LMC_TRY(stage_alone(addition));
+        LMC_TRY(st_dependents_fit(store, present, &is_same));
+        LMC_TRY(st_store_clear(store, ST_STORE_STAGED));
+    }
+    if (present && !is_same) /* what is based on it stays readable if the content does */
         LMC_TRY(rebase_dependents(addition, present));
     if (request->dry_run) {
         const st_model *const base = choose_step(addition);

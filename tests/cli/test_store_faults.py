@@ -16,7 +16,7 @@ from faults import STOP, Faults, resume
 from runs import tree_of
 from stores import (add, bases_of, check_clean, check_model, check_store, family, listed, llm, place, tuned,
                     write_directory, write_file)
-from support import check, read, write
+from support import check, flip, read, write
 from users import as_nobody
 
 KILLS = int(os.environ.get("LMC_KILLS", "30"))
@@ -126,6 +126,32 @@ def test_file_is_lost(tool, directory, lost):
     check(not os.path.exists(out), "an output was left")
     tool.run("store", "add", "-f", store, made["tuned"]).expect(0)
     check_store(tool, store, made)
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+@pytest.mark.parametrize("at", [20, None], ids=["header", "content"])
+def test_damaged_base_is_replaced(tool, directory, kind, at):
+    """A model that others are based on is damaged: adding it again with -f mends them, other content is refused."""
+    tensors, made, store = llm(count=32768), os.path.join(directory, "made"), place(directory)
+    path = write_file(made, "base", tensors) if kind == "file" else \
+        write_directory(made, "base", tensors, shards=2, others=())
+    paths = {"base": path, "tuned": write_file(made, "tuned", tuned(tensors)),
+             "split": write_directory(made, "split", tuned(tensors, seed=8), shards=3)}
+    for one in paths.values():
+        add(tool, store, one)
+    check(bases_of(listed(tool, store)["tuned"]) == bases_of(listed(tool, store)["split"]) == ["base"], "its base")
+    before = tree_of(store)
+    archives = [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(store, "base.lmc"))
+                for name in names if name.endswith(".safetensors.lmc") or name == "base.lmc"]
+    for archive in archives:
+        flip(archive, at or os.path.getsize(archive) // 2, 0x80)
+    tool.run("store", "add", store, path).expect(1, "model base is in the store, but damaged", "-f")
+    other = write_file(os.path.join(directory, "other"), "base", llm(count=32768, seed=5))
+    done = tool.run("store", "add", "-f", store, other)
+    check(done.status in (1, 2) and set(tree_of(store)) == set(before), "models would be lost: " + done.stderr)
+    line = add(tool, store, path, "-f")
+    check("re-based" not in line and "base: added" in line, line)
+    check_store(tool, store, paths)
 
 
 def test_mark_is_lost(tool, directory):

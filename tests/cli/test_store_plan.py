@@ -70,6 +70,15 @@ def test_apply(tool, directory, depth):
     check(total(tool, store) <= found["planned_nbytes"], "the second plan makes nothing larger")
 
 
+def test_what_it_will_cost_is_said_first(tool, directory):
+    store = place(directory)
+    lineage(tool, directory, store)
+    planned = tool.run("store", "plan", store, "--depth", "3").expect(0).stdout.splitlines()
+    lines = tool.run("store", "plan", store, "--depth", "3", "--apply").expect(0).stdout.splitlines()
+    check(lines[0] == planned[-1] and "as planned" in lines[0], lines[0])
+    check(any(": re-based" in line for line in lines[1:-1]) and "were stored again" in lines[-1], lines[-1])
+
+
 def test_order_does_not_matter(tool, directory):
     """The master comes last: BF16 copies of it are then stored as such."""
     master = llm(layers=2, count=16384, dtype="F32")

@@ -31,11 +31,14 @@ static const char about[] = "Stores models in a directory: STORE/NAME.lmc has th
 static const char about_add[] =
     "Adds models to a store, which is created if needed. PATH is a file with tensors\n"
     "or a directory; its last part is the model's name. Adding an existing model\n"
-    "with equal content succeeds. If a model fails, the others are still added. A\n"
-    "model counts as added when its line is on standard output.\n";
+    "with equal content succeeds; one that is damaged in the store is mended with -f.\n"
+    "If a model fails, the others are still added. A model counts as added when its\n"
+    "line is on standard output.\n";
 
-static const char about_restore[] = "Writes a model, byte for byte: a file if it was one, else a directory.\n"
-                                    "Everything is verified before OUT gets its name.\n";
+static const char about_restore[] =
+    "Writes a model, byte for byte: a file if it was one, else a directory.\n"
+    "Everything is verified before OUT gets its name. -f replaces a file by a file,\n"
+    "a directory by a directory.\n";
 
 static const char about_verify[] =
     "Checks every archive of the models, or of all models, and what they are based\n"
@@ -52,8 +55,9 @@ static const char about_plan[] =
     "based on, so that all take the least space: adding them in another order could\n"
     "have been better. Each model is listed with the base that it should have.\n"
     "--apply then stores again what changes: restored, converted, and compared, twice\n"
-    "if that takes less in all, which is found out first. A plan that is interrupted\n"
-    "leaves a sound store; the same command goes on.\n";
+    "if that takes less in all, which is found out first. What it is to save and cost\n"
+    "is said before. A plan that is interrupted leaves a sound store; the same\n"
+    "command goes on.\n";
 
 static const char about_repair[] =
     "Removes unfinished work, and rebuilds what can be derived from the archives:\n"
@@ -307,36 +311,54 @@ static void show_planned(void *user, lmc_store_event event, const lmc_store_mode
     printf("}");
 }
 
+/* What a plan would save and cost, or, if it was applied, has. */
+static void show_totals(store_job *own, const lmc_store_plan_result *result, int is_applied)
+{
+    if (own->is_json)
+        return;
+    cli_progress_clear(&own->job.progress);
+    printf("%llu bytes%s, %llu %s: %llu models %s (%llu bytes)\n", (unsigned long long)result->stored_nbytes,
+           is_applied ? " before" : "", (unsigned long long)result->planned_nbytes,
+           is_applied ? "now" : "as planned", (unsigned long long)result->changed_count,
+           is_applied ? "were stored again" : "would be stored again",
+           (unsigned long long)result->changed_nbytes);
+    cli_flush_output();
+}
+
 static int store_plan(const cli_args *args)
 {
     store_job own = {.is_json = (args->seen & CLI_OPT_JSON) != 0};
     cli_job *const job = &own.job;
     lmc_store_plan_options options = LMC_INIT(lmc_store_plan_options);
     lmc_store_plan_result result = LMC_INIT(lmc_store_plan_result);
+    const int is_applied = (args->seen & CLI_OPT_APPLY) != 0;
     if (args->operand_count != 1)
         return cli_usage_error(args->command, "store plan takes one store");
     cli_job_start(job, args, args->operands[0]);
     options.common = job->common;
-    options.apply = (args->seen & CLI_OPT_APPLY) != 0;
     options.depth = args->depth;
     options.no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
+    lmc_status status = LMC_OK;
+    if (is_applied && !own.is_json) { /* said before anything is done */
+        options.common.progress = NULL;
+        status = lmc_store_plan(args->operands[0], &options, &result, &job->diag);
+        if (status == LMC_OK)
+            show_totals(&own, &result, 0);
+        options.common.progress = job->common.progress;
+    }
+    options.apply = is_applied;
     options.model_done = show_planned;
-    const lmc_status status = lmc_store_plan(args->operands[0], &options, &result, &job->diag);
-    const unsigned long long stored = result.stored_nbytes;
-    const unsigned long long planned = result.planned_nbytes;
-    const unsigned long long changed = result.changed_count;
+    if (status == LMC_OK)
+        status = lmc_store_plan(args->operands[0], &options, &result, &job->diag);
+    if (status == LMC_OK)
+        show_totals(&own, &result, is_applied);
     if (own.is_json && (status == LMC_OK || own.object_count > 0)) {
         cli_progress_clear(&job->progress);
         printf(
             "%s],\"stored_nbytes\":%llu,\"planned_nbytes\":%llu,\"changed\":%llu,\"changed_nbytes\":%llu}\n",
-            own.object_count == 0 ? "{\"models\":[" : "", stored, planned, changed,
+            own.object_count == 0 ? "{\"models\":[" : "", (unsigned long long)result.stored_nbytes,
+            (unsigned long long)result.planned_nbytes, (unsigned long long)result.changed_count,
             (unsigned long long)result.changed_nbytes);
-    } else if (!own.is_json && status == LMC_OK && (args->seen & CLI_OPT_QUIET) == 0) {
-        cli_progress_clear(&job->progress);
-        printf("%llu bytes%s, %llu %s: %llu models %s (%llu bytes)\n", stored, options.apply ? " before" : "",
-               planned, options.apply ? "now" : "as planned", changed,
-               options.apply ? "were stored again" : "would be stored again",
-               (unsigned long long)result.changed_nbytes);
     }
     return cli_kept_end(job, status);
 }
