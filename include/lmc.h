@@ -189,10 +189,15 @@ typedef enum lmc_level {
 
 /* How the bytes of a base become the values that content is compared with. Pinned: the numbers stand in frames. */
 typedef enum lmc_base_form {
-    LMC_BASE_PLAIN = 0,      /* an earlier snapshot of the tensor: same dtype, same length */
-    LMC_BASE_BF16_OF_F32 = 1 /* content is BF16; the base is F32, hence of twice the bytes. It is rounded to
-                                BF16, to nearest, ties to even; NaN keeps its sign and becomes 7fc0. */
+    LMC_BASE_PLAIN = 0,       /* an earlier snapshot of the tensor: same dtype, same length */
+    LMC_BASE_BF16_OF_F32 = 1, /* content is BF16; the base is F32, hence of twice the bytes. It is rounded to
+                                 BF16, to nearest, ties to even; NaN keeps its sign and becomes 7fc0. */
+    LMC_BASE_F16_OF_F32 = 2,  /* content is F16; the base is F32. It is rounded to F16 likewise; NaN becomes
+                                 7e00. */
+    LMC_BASE_F16_OF_BF16 = 3  /* content is F16; the base is BF16, rounded to F16 likewise */
 } lmc_base_form;
+
+#define LMC_BASE_FORM_COUNT 4
 
 /* Limits of matrices whose columns are coded by their scale; see lmc_params.row_nbytes. */
 #define LMC_ROW_COUNT_MIN 8
@@ -207,8 +212,8 @@ typedef struct lmc_params {
      * bytes: unknown. Rows and columns of different scale are coded better with it. Any value is right. It helps
      * matrices of at least LMC_ROW_COUNT_MIN rows and of 32 to LMC_COLUMN_COUNT_MAX columns. */
     uint32_t row_nbytes;
-    /* How a base is read, if one is given; default LMC_BASE_PLAIN. LMC_BASE_BF16_OF_F32 requires dtype BF16 and
-     * content of whole elements. */
+    /* How a base is read, if one is given; default LMC_BASE_PLAIN. The others require the dtype that they round to,
+     * and content of whole elements. */
     lmc_base_form base_form;
 } lmc_params;
 

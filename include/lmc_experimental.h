@@ -29,8 +29,17 @@ LMC_API unsigned lmc_core_count(void);
  * serve the other formats of their size as well. */
 LMC_API lmc_dtype lmc_dtype_guess(const void *content, size_t nbytes, unsigned element_nbytes);
 
-/* Rounds `count` F32 values to BF16 as LMC_BASE_BF16_OF_F32 does. f32 holds 4 bytes a value, bf16 2, little-endian. */
-LMC_API void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16);
+/* What a base form other than LMC_BASE_PLAIN rounds. */
+typedef struct lmc_rounding {
+    lmc_dtype dtype, base_dtype; /* of the content and of the base */
+    unsigned scale;              /* bytes of the base for each byte of content */
+} lmc_rounding;
+
+/* NULL: LMC_BASE_PLAIN, or no form. Static storage. */
+LMC_API const lmc_rounding *lmc_base_rounding(lmc_base_form form);
+
+/* Rounds `count` elements of a base, little-endian, as the form says. Nothing happens with LMC_BASE_PLAIN. */
+LMC_API void lmc_base_round(lmc_base_form form, const void *base, size_t count, void *values);
 
 /* How a plan cuts an element into a symbol, which has a code, and bits that are stored beside it (docs/format.md,
  * section 4). All fields are 0 if the plan cuts no element: a delta, content that does not compress, short content. */

@@ -21,6 +21,8 @@
 /* how the bytes of a base become values */
 #define LMC_FMT_BASE_PLAIN 0
 #define LMC_FMT_BASE_BF16_OF_F32 1
+#define LMC_FMT_BASE_F16_OF_F32 2
+#define LMC_FMT_BASE_F16_OF_BF16 3
 
 /* required features */
 #define LMC_FMT_FEATURE_OFFSETS 0x10u /* the plan has LMC_FMT_TRANSFORM_OFFSETS */

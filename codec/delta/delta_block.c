@@ -7,14 +7,6 @@
 
 /* ---- the base ---- */
 
-void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16)
-{
-    const uint8_t *const src = f32;
-    uint8_t *const dst = bf16;
-    for (size_t i = 0; i < count; i++)
-        lmc_store16(dst + 2 * i, lmc_round_to_bf16(lmc_load32(src + 4 * i)));
-}
-
 lmc_status lmc_base_check_nbytes(lmc_base_form form, uint64_t content_nbytes, size_t base_nbytes,
                                  lmc_diag *diag)
 {
@@ -36,7 +28,7 @@ const uint8_t *lmc_base_values(lmc_base_form form, const uint8_t *base, size_t c
 {
     if (form == LMC_BASE_PLAIN)
         return base;
-    lmc_bf16_of_f32(base, content_nbytes / 2, room);
+    lmc_base_round(form, base, content_nbytes / 2, room);
     return room;
 }
 

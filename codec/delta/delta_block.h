@@ -9,6 +9,7 @@
 
 #include "codec/bitset/buckets.h"
 #include "codec/common/input.h"
+#include "codec/delta/rounding.h"
 #include "codec/plain/plane.h"
 
 /* Everything that coding a delta block takes. scratch serves blocks of this size, with deltas. */
@@ -25,12 +26,6 @@ typedef struct lmc_delta_job {
 
 /* ---- the base ---- */
 
-/* Bytes of the base for each byte of content. */
-LMC_INLINE unsigned lmc_base_scale(lmc_base_form form)
-{
-    return form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
-}
-
 /* The base must be as long as the content asks for. This is checked before a byte of the base is read. Error: BASE. */
 LMC_NODISCARD lmc_status lmc_base_check_nbytes(lmc_base_form form, uint64_t content_nbytes,
                                                size_t base_nbytes, lmc_diag *diag);
@@ -41,16 +36,8 @@ LMC_NODISCARD lmc_status lmc_base_check(lmc_base_form form, uint64_t content_nby
                                         lmc_diag *diag);
 
 /* The values of the part of the base that belongs to a block: content_nbytes bytes. With LMC_BASE_PLAIN they are the
- * bytes themselves. With LMC_BASE_BF16_OF_F32 they are written to `room`, of content_nbytes bytes. */
+ * bytes themselves. Other forms write them to `room`, of content_nbytes bytes. */
 const uint8_t *lmc_base_values(lmc_base_form form, const uint8_t *base, size_t content_nbytes, uint8_t *room);
-
-/* An F32 rounded to BF16: to nearest, ties to even. NaN keeps its sign and becomes 7fc0. */
-LMC_INLINE uint16_t lmc_round_to_bf16(uint32_t bits)
-{
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)((bits >> 16 & 0x8000u) | 0x7fc0u);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
 
 /* ---- classes: the base is hashed and becomes values, strip by strip while it is in the L1 cache ---- */
 

@@ -35,7 +35,9 @@ static lmc_status read_base(const lmc_content *content, uint64_t first, size_t n
     uint8_t wide[4 * 256];
     for (size_t i = 0; i < n; i += 256) {
         const size_t m = lmc_min_size(n - i, 256);
-        LMC_TRY(content->read_base(content->user, (first + i) * 4, wide, m * 4));
+        const size_t base_nbytes =
+            2 * lmc_base_scale(content->base_form); /* of an element; all are rounded to 2 */
+        LMC_TRY(content->read_base(content->user, (first + i) * base_nbytes, wide, m * base_nbytes));
         lmc_base_values(content->base_form, wide, 2 * m, dst + 2 * i);
     }
     return LMC_OK;

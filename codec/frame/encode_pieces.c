@@ -30,7 +30,7 @@ lmc_status lmc_params_read(const lmc_params *given, lmc_params *params, lmc_diag
     if (params->block_log2 != 0 &&
         (params->block_log2 < LMC_BLOCK_LOG2_MIN || params->block_log2 > LMC_BLOCK_LOG2_MAX))
         return lmc_fail(diag, LMC_ERR_ARG, 0, "params: blocks of 2^%u values", params->block_log2);
-    if ((unsigned)params->base_form > LMC_BASE_BF16_OF_F32)
+    if ((unsigned)params->base_form >= LMC_BASE_FORM_COUNT)
         return lmc_fail(diag, LMC_ERR_ARG, 0, "params: base form %u", (unsigned)params->base_form);
     return LMC_OK;
 }
@@ -181,11 +181,13 @@ lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, const lmc_conte
     *plan = NULL;
     if (content->nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
         return lmc_fail(diag, LMC_ERR_ARG, 0, "content of 2^63 bytes or more");
-    if (content->read_base && content->base_form == LMC_BASE_BF16_OF_F32) {
-        if (content->dtype != LMC_DTYPE_BF16 || content->nbytes % 2 != 0)
+    const lmc_rounding *const rounding = content->read_base ? lmc_base_rounding(content->base_form) : NULL;
+    if (rounding) {
+        if (content->dtype != rounding->dtype || content->nbytes % 2 != 0)
             return lmc_fail(diag, LMC_ERR_ARG, 0,
-                            "params: the base is to be rounded to BF16, the content is not");
-        if (content->nbytes > LMC_FMT_CONTENT_NBYTES_MAX / 2)
+                            "params: the base is to be rounded to %s, the content is not",
+                            lmc_dtype_name(rounding->dtype));
+        if (content->nbytes > LMC_FMT_CONTENT_NBYTES_MAX / rounding->scale)
             return lmc_fail(diag, LMC_ERR_ARG, 0, "a base of 2^63 bytes or more");
     }
     const size_t columns = content->column_count <= LMC_COLUMN_COUNT_MAX ? content->column_count : 0;

@@ -101,13 +101,15 @@ static lmc_status check_fields(lmc_info *info, uint64_t features, uint64_t secti
         return lmc_corrupt(diag, 7, "frame: blocks of 2^%u values", info->block_log2);
     if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
         return lmc_corrupt(diag, 16, "frame: content of 2^63 bytes or more");
-    if (base_form > (info->mode == LMC_FRAME_DELTA ? LMC_FMT_BASE_BF16_OF_F32 : LMC_FMT_BASE_PLAIN))
+    if (base_form >= (info->mode == LMC_FRAME_DELTA ? LMC_BASE_FORM_COUNT : LMC_FMT_BASE_PLAIN + 1))
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 30, "frame: base form %u", base_form);
     info->base_form = (lmc_base_form)base_form;
-    if (base_form == LMC_FMT_BASE_BF16_OF_F32) {
-        if (info->dtype != LMC_DTYPE_BF16 || info->content_nbytes % 2 != 0)
-            return lmc_corrupt(diag, 30, "frame: not BF16, but its base is to be rounded to that");
-        if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX / 2)
+    const lmc_rounding *const rounding = lmc_base_rounding(info->base_form);
+    if (rounding) {
+        if (info->dtype != rounding->dtype || info->content_nbytes % 2 != 0)
+            return lmc_corrupt(diag, 30, "frame: not %s, but its base is to be rounded to that",
+                               lmc_dtype_name(rounding->dtype));
+        if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX / rounding->scale)
             return lmc_corrupt(diag, 16, "frame: a base of 2^63 bytes or more");
     }
     if ((features & of_coded) != 0 && info->mode != LMC_FRAME_CODED)

@@ -8,6 +8,13 @@
 #include "safetensors/common/memory.h"
 #include "safetensors/common/st_common.h"
 
+/* Bytes of a base for each byte of content that it is the base of in this form. */
+static inline unsigned st_base_scale(lmc_base_form form)
+{
+    const lmc_rounding *const rounding = lmc_base_rounding(form);
+    return rounding ? rounding->scale : 1;
+}
+
 /* The frame of `tensor` needs the content of `base`: of base file `file` (LMC_ST_BASE_FILE) or of this one. */
 typedef struct st_link {
     uint32_t tensor, base;

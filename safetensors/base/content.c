@@ -43,7 +43,8 @@ static lmc_status follow(const st_frame *frame, const st_link *link, const lmc_s
     if (link->place == LMC_ST_BASE_FILE)
         LMC_TRY(st_file_open_base(frame->file, link->file, base, diag));
     const st_header *const header = &(*base)->header;
-    const int dtype = info->base_form == LMC_BASE_BF16_OF_F32 ? LMC_DTYPE_F32 : (int)info->dtype;
+    const lmc_rounding *const rounding = lmc_base_rounding(info->base_form);
+    const int dtype = rounding ? (int)rounding->base_dtype : (int)info->dtype;
     /* what is said of a dtype that a file does not tell may differ from version to version */
     const int has_dtypes = (*base)->container == LMC_ST_CONTAINER_SAFETENSORS;
     const int may_differ = link->place == LMC_ST_BASE_FILE && frame->file->bases.has_lengths;
@@ -66,7 +67,7 @@ static lmc_status open_chain(st_content *content, const st_frame *frame, lmc_ctx
         unsigned scale = 1;
         if (content->step_count > 0) {
             scale = content->steps[content->step_count - 1].scale;
-            scale *= above.info.base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
+            scale *= st_base_scale(above.info.base_form);
         }
         LMC_TRY(follow(&above, link, &base, diag));
         LMC_TRY(add_step(content, base, link->base, scale, link, ctx, diag));
@@ -122,7 +123,7 @@ size_t st_content_part_nbytes(const st_content *base, const lmc_info *info)
 {
     if (base->step_count == 0)
         return info->block_nbytes;
-    const size_t unit = base->unit_nbytes / (info->base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
+    const size_t unit = base->unit_nbytes / st_base_scale(info->base_form);
     return unit > info->block_nbytes ? unit : info->block_nbytes;
 }
 

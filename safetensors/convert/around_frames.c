@@ -87,7 +87,7 @@ static int has_other_length(const st_conversion *conversion, const st_match *mat
     const uint64_t nbytes = st_source_tensor_nbytes(conversion->source, link->tensor);
     return link->place == LMC_ST_BASE_FILE &&
            st_file_tensor_nbytes(conversion->bases.list[link->file].file, link->base) !=
-               nbytes * (match->form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
+               nbytes * st_base_scale(match->form);
 }
 
 /* Describes a base file by the links that lead to it, which get the number that it has in the list. hashes: room for

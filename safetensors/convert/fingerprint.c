@@ -103,9 +103,10 @@ static lmc_status take_fingerprint(const sampler *sampler, st_worker *worker, st
         if (one->form == LMC_BASE_PLAIN) {
             status = read_own(sampler, worker, one, &base, places[i], sample + filled, nbytes);
         } else {
-            status = read_own(sampler, worker, one, &base, 2 * places[i], wide, 2 * nbytes);
+            const unsigned scale = st_base_scale((lmc_base_form)one->form);
+            status = read_own(sampler, worker, one, &base, scale * places[i], wide, scale * nbytes);
             if (status == LMC_OK)
-                lmc_bf16_of_f32(wide, nbytes / 2, sample + filled);
+                lmc_base_round((lmc_base_form)one->form, wide, nbytes / 2, sample + filled);
         }
         if (status == LMC_OK && one->sketch)
             memcpy(one->sketch + i * ST_SKETCH_PLACE_NBYTES, sample + filled, ST_SKETCH_PLACE_NBYTES);

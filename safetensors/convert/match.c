@@ -75,13 +75,22 @@ static void add_candidate(search *search, const st_header *header, size_t index,
                           lmc_base_form form)
 {
     const st_tensor *const tensor = &header->tensors[index];
-    const st_candidate one = {.nbytes = (tensor->end - tensor->begin) / (form == LMC_BASE_PLAIN ? 1 : 2),
+    const lmc_rounding *const rounding = lmc_base_rounding(form);
+    const st_candidate one = {.nbytes = (tensor->end - tensor->begin) / st_base_scale(form),
                               .index = (uint32_t)index,
-                              .dtype = form == LMC_BASE_PLAIN ? tensor->dtype : (uint16_t)LMC_DTYPE_BF16,
+                              .dtype = rounding ? (uint16_t)rounding->dtype : tensor->dtype,
                               .place = (uint8_t)place,
                               .form = (uint8_t)form};
     if (one.nbytes >= ST_CANDIDATE_NBYTES_MIN)
         search->candidates[search->candidate_count++] = one;
+}
+
+/* Adds a tensor that others may be roundings of. */
+static void add_rounded(search *search, const st_header *header, size_t index, lmc_st_base_place place)
+{
+    for (int form = LMC_BASE_PLAIN + 1; form < LMC_BASE_FORM_COUNT; form++)
+        if (header->tensors[index].dtype == lmc_base_rounding((lmc_base_form)form)->base_dtype)
+            add_candidate(search, header, index, place, (lmc_base_form)form);
 }
 
 static void list_wanted(search *search)
@@ -296,13 +305,13 @@ static void propose_in_order(search *search)
 
 /* ---- the rounds ---- */
 
-/* BF16 tensors that are F32 tensors of the source, rounded. */
+/* Tensors that are others of the source, rounded. */
 static lmc_status match_rounded(search *search)
 {
     const st_header *const header = search->source->header;
     for (size_t i = 0; i < header->tensor_count; i++)
-        if (header->tensors[i].dtype == LMC_DTYPE_F32 && st_aliases_owner(search->aliases, i) == i)
-            add_candidate(search, header, i, LMC_ST_BASE_SELF, LMC_BASE_BF16_OF_F32);
+        if (st_aliases_owner(search->aliases, i) == i)
+            add_rounded(search, header, i, LMC_ST_BASE_SELF);
     return match_values(search, 0);
 }
 
@@ -395,7 +404,9 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
     const lmc_allocator *const memory = options->allocator;
     const size_t count = source->header->tensor_count;
     const size_t base_count = !base ? 0 : base->header.tensor_count;
-    const size_t most = count > 2 * base_count ? count : 2 * base_count;
+    const size_t own_most = count * (LMC_BASE_FORM_COUNT - 1);
+    const size_t base_most = base_count * LMC_BASE_FORM_COUNT;
+    const size_t most = own_most > base_most ? own_most : base_most;
     search search = {.source = source,
                      .aliases = aliases,
                      .base = base,
@@ -421,8 +432,7 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
             if (st_file_owner(base, i) != i)
                 continue;
             add_candidate(&search, &base->header, i, LMC_ST_BASE_FILE, LMC_BASE_PLAIN);
-            if (base->header.tensors[i].dtype == LMC_DTYPE_F32)
-                add_candidate(&search, &base->header, i, LMC_ST_BASE_FILE, LMC_BASE_BF16_OF_F32);
+            add_rounded(&search, &base->header, i, LMC_ST_BASE_FILE);
         }
         status = match_values(&search, 1);
     }

@@ -234,7 +234,7 @@ static lmc_status plan_tensor(const st_conversion *conversion, st_worker *worker
             st_content_open(&item->base, base, worker->ctx, match->link.base, worker->memory, &worker->diag));
         LMC_TRY(st_content_verify(&item->base, &room, &worker->diag));
         /* the base of another length is cut, or goes on with zeros */
-        item->base.nbytes = (tensor->end - tensor->begin) * (match->form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
+        item->base.nbytes = (tensor->end - tensor->begin) * st_base_scale(match->form);
     }
     lmc_params_init(&params);
     params.dtype = (lmc_dtype)tensor->dtype;

@@ -195,11 +195,13 @@ static void compare_tensor(st_search *search, uint32_t file, const st_record *re
         return;
     memcpy(hit.sketch.bytes, record->sketch, sizeof hit.sketch);
     compare_sketch(search, &hit, &like, only);
-    if (record->dtype == LMC_DTYPE_F32) {
-        const st_sketch sketch = hit.sketch;
-        like.form = LMC_BASE_BF16_OF_F32;
-        hit.form = LMC_BASE_BF16_OF_F32;
-        st_sketch_round(&sketch, &hit.sketch);
+    const st_sketch sketch = hit.sketch;
+    for (int form = LMC_BASE_PLAIN + 1; form < LMC_BASE_FORM_COUNT; form++) {
+        if (record->dtype != lmc_base_rounding((lmc_base_form)form)->base_dtype)
+            continue;
+        like.form = (lmc_base_form)form;
+        hit.form = (uint8_t)form;
+        st_sketch_round(like.form, &sketch, &hit.sketch);
         compare_sketch(search, &hit, &like, only);
     }
 }
@@ -291,8 +293,9 @@ int st_index_compare(const st_index_tensor *wanted, const st_index_tensor *tenso
 {
     st_sketch rounded;
     uint32_t distance;
-    const int is_rounded = wanted->dtype == LMC_DTYPE_BF16 && tensor->dtype == LMC_DTYPE_F32 &&
-                           tensor->nbytes / 2 == wanted->nbytes && st_sketch_can_round(tensor->nbytes);
+    const lmc_base_form form = st_sketch_form(wanted->dtype, tensor->dtype);
+    const int is_rounded = form != LMC_BASE_PLAIN && tensor->nbytes / st_base_scale(form) == wanted->nbytes &&
+                           st_sketch_can_round(form, tensor->nbytes);
     const int is_plain = wanted->dtype == tensor->dtype && wanted->nbytes == tensor->nbytes;
     const int is_head = !is_plain && wanted->dtype == tensor->dtype && wanted->has_head && tensor->has_head &&
                         wanted->row_nbytes == tensor->row_nbytes &&
@@ -300,13 +303,13 @@ int st_index_compare(const st_index_tensor *wanted, const st_index_tensor *tenso
     if (!is_rounded && !is_plain && !is_head)
         return 0;
     if (is_rounded)
-        st_sketch_round(&tensor->sketch, &rounded);
+        st_sketch_round(form, &tensor->sketch, &rounded);
     const st_sketch *const sketch = is_rounded ? &rounded : is_head ? &tensor->head : &tensor->sketch;
     st_sketch_distances(wanted->dtype, is_head ? &wanted->head : &wanted->sketch, sketch->bytes, 0, 1,
                         &distance);
     if (distance >= limit)
         return 0;
-    *hit = (st_index_hit){.form = is_rounded ? LMC_BASE_BF16_OF_F32 : LMC_BASE_PLAIN,
+    *hit = (st_index_hit){.form = (uint8_t)(is_rounded ? form : LMC_BASE_PLAIN),
                           .is_head = (uint8_t)is_head,
                           .distance = distance,
                           .nbytes = tensor->nbytes,

@@ -52,10 +52,15 @@ static void list_queries(st_search *search)
         next[added++] = (st_query){st_record_kind(&record), LMC_BASE_PLAIN, (uint32_t)i};
         if (record.head)
             next[added++] = (st_query){st_record_head_kind(&record), LMC_BASE_PLAIN, (uint32_t)i};
-        if (record.dtype == LMC_DTYPE_BF16 && record.nbytes <= UINT64_MAX / 2 &&
-            st_sketch_can_round(2 * record.nbytes))
-            next[added++] = (st_query){
-                {.dtype = LMC_DTYPE_F32, .nbytes = 2 * record.nbytes}, LMC_BASE_BF16_OF_F32, (uint32_t)i};
+        for (int form = LMC_BASE_PLAIN + 1; form < LMC_BASE_FORM_COUNT; form++) {
+            const lmc_rounding *const rounding = lmc_base_rounding((lmc_base_form)form);
+            if (record.dtype == rounding->dtype && record.nbytes <= UINT64_MAX / 2 &&
+                st_sketch_can_round((lmc_base_form)form, rounding->scale * record.nbytes))
+                next[added++] = (st_query){
+                    {.dtype = (uint16_t)rounding->base_dtype, .nbytes = rounding->scale * record.nbytes},
+                    (lmc_base_form)form,
+                    (uint32_t)i};
+        }
         search->query_count += added;
     }
     qsort(search->queries, search->query_count, sizeof *search->queries, compare_queries);
@@ -128,8 +133,8 @@ static lmc_status visit_rows(void *user, const unsigned char *rows, size_t count
     uint32_t distances[ROUNDED_COUNT];
     assert(count <= ROUNDED_COUNT);
     for (size_t i = 0; i < count && is_rounded; i++)
-        lmc_bf16_of_f32(rows + i * row_nbytes + ST_COARSE_HEAD_NBYTES, ST_SKETCH_PLACE_COUNT,
-                        scan->rounded + i * stride_nbytes);
+        lmc_base_round(scan->queries->form, rows + i * row_nbytes + ST_COARSE_HEAD_NBYTES,
+                       ST_SKETCH_PLACE_COUNT, scan->rounded + i * stride_nbytes);
     for (size_t at = 0; at < scan->query_count; at++) {
         const st_query *const query = &scan->queries[at];
         const st_near_list *const list = &search->near[query->wanted];
@@ -276,7 +281,7 @@ lmc_status st_search_init(st_search *search, st_index *index, const st_index_ten
                           st_index_hits *hits, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = index->memory;
-    const uint64_t most = 3 * (uint64_t)count;
+    const uint64_t most = 4 * (uint64_t)count; /* of an F16 tensor: its own, the head's, of F32 and of BF16 */
     memset(search, 0, sizeof *search);
     search->index = index;
     search->wanted = wanted;

@@ -65,7 +65,7 @@ static lmc_status plan_on(const st_relatives *relatives, const st_relative *rela
     memset(&content, 0, sizeof content);
     if (status == LMC_OK)
         status = st_content_open(&content, file, base_ctx, relative->tensor, memory, &unused);
-    content.nbytes = content_nbytes * (relative->form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
+    content.nbytes = content_nbytes * st_base_scale(relative->form);
     if (status == LMC_OK)
         status =
             lmc_plan_create_delta(ctx, &params, content_nbytes, read_source, read_base, (void *)&one, &plan);

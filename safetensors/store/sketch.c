@@ -90,7 +90,7 @@ unsigned st_sketch_pair_count(unsigned dtype, uint64_t nbytes, lmc_base_form for
     const unsigned element_nbytes = st_sketch_element_nbytes(dtype);
     const uint64_t count = nbytes / element_nbytes;
     const unsigned most =
-        is_head ? ST_SKETCH_PLACE_COUNT : PAIR_COUNT_MAX / element_nbytes / (form == LMC_BASE_PLAIN ? 1 : 2);
+        is_head ? ST_SKETCH_PLACE_COUNT : PAIR_COUNT_MAX / element_nbytes / st_base_scale(form);
     return count < most ? (unsigned)count : most;
 }
 
@@ -128,15 +128,25 @@ lmc_status st_sketch_make_head(unsigned dtype, uint64_t nbytes, st_sketch_read_f
     return LMC_OK;
 }
 
-int st_sketch_can_round(uint64_t nbytes)
+int st_sketch_can_round(lmc_base_form form, uint64_t nbytes)
 {
-    return nbytes <= sizeof(st_sketch) || nbytes / 2 > sizeof(st_sketch);
+    return nbytes <= sizeof(st_sketch) || nbytes / st_base_scale(form) > sizeof(st_sketch);
 }
 
-void st_sketch_round(const st_sketch *f32, st_sketch *bf16)
+void st_sketch_round(lmc_base_form form, const st_sketch *base, st_sketch *rounded)
 {
-    memset(bf16, 0, sizeof *bf16);
-    lmc_bf16_of_f32(f32->bytes, sizeof f32->bytes / 4, bf16->bytes);
+    memset(rounded, 0, sizeof *rounded);
+    lmc_base_round(form, base->bytes, sizeof base->bytes / 2 / st_base_scale(form), rounded->bytes);
+}
+
+lmc_base_form st_sketch_form(unsigned dtype, unsigned base_dtype)
+{
+    for (int form = LMC_BASE_PLAIN + 1; form < LMC_BASE_FORM_COUNT; form++) {
+        const lmc_rounding *const rounding = lmc_base_rounding((lmc_base_form)form);
+        if (rounding->dtype == (lmc_dtype)dtype && rounding->base_dtype == (lmc_dtype)base_dtype)
+            return (lmc_base_form)form;
+    }
+    return LMC_BASE_PLAIN;
 }
 
 /* ---- coarse distance ---- */

@@ -5,6 +5,7 @@
 #ifndef LMC_SAFETENSORS_STORE_SKETCH_H
 #define LMC_SAFETENSORS_STORE_SKETCH_H
 
+#include "safetensors/archive/links.h"
 #include "safetensors/common/st_common.h"
 
 #define ST_SKETCH_PLACE_COUNT 32
@@ -55,11 +56,15 @@ lmc_status st_sketch_make(unsigned dtype, uint64_t nbytes, st_sketch_read_fn rea
 lmc_status st_sketch_make_head(unsigned dtype, uint64_t nbytes, st_sketch_read_fn read, void *user,
                                st_sketch *sketch);
 
-/* 1 if the sketch of an F32 tensor of nbytes bytes gives that of its BF16 copy. */
-int st_sketch_can_round(uint64_t nbytes);
+/* 1 if the sketch of a base of nbytes bytes gives that of the tensor that is rounded so. form: not LMC_BASE_PLAIN. */
+int st_sketch_can_round(lmc_base_form form, uint64_t nbytes);
 
-/* That sketch, of which the second half is not known and zero. */
-void st_sketch_round(const st_sketch *f32, st_sketch *bf16);
+/* That sketch. Of what is rounded from wider elements, the second half is not known and zero. */
+void st_sketch_round(lmc_base_form form, const st_sketch *base, st_sketch *rounded);
+
+/* The form in which a tensor of dtype `base_dtype` may be the base of another: a rounding, or LMC_BASE_PLAIN if there is
+ * none. */
+lmc_base_form st_sketch_form(unsigned dtype, unsigned base_dtype);
 
 /* ---- comparing two ---- */
 

@@ -34,7 +34,7 @@ static sample open_sample(lmc_base_form form)
     if (form == LMC_BASE_PLAIN)
         memcpy(content, whole_base, s.nbytes);
     else
-        lmc_bf16_of_f32(whole_base, s.nbytes / 2, content);
+        lmc_base_round(LMC_BASE_BF16_OF_F32, whole_base, s.nbytes / 2, content);
     for (size_t i = 0; i < s.nbytes; i += 20)
         content[i] ^= 1;
     s.frame = frame_encode_against(ctx, &s.params, content, s.nbytes, whole_base);

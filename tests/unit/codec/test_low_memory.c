@@ -187,7 +187,7 @@ static void check_delta(lmc_base_form form)
     if (form == LMC_BASE_PLAIN)
         memcpy(content, base_room, CONTENT_NBYTES);
     else
-        lmc_bf16_of_f32(base_room, CONTENT_NBYTES / 2, content);
+        lmc_base_round(LMC_BASE_BF16_OF_F32, base_room, CONTENT_NBYTES / 2, content);
     for (size_t i = 0; i < CONTENT_NBYTES; i += 40)
         content[i] ^= 1;
     check_calls(LMC_FRAME_DELTA);

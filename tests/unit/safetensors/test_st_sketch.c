@@ -179,17 +179,17 @@ static st_sketch sketch_of(unsigned dtype, const void *values, size_t nbytes)
 LMC_TEST(test_rounding)
 {
     fill_values(1);
-    lmc_bf16_of_f32(f32_values, VALUE_COUNT, bf16_values);
+    lmc_base_round(LMC_BASE_BF16_OF_F32, f32_values, VALUE_COUNT, bf16_values);
     for (size_t count = 0; count < VALUE_COUNT; count += count < 200 ? 1 : 97) {
         const st_sketch f32 = sketch_of(LMC_DTYPE_F32, f32_values, 4 * count);
         const st_sketch bf16 = sketch_of(LMC_DTYPE_BF16, bf16_values, 2 * count);
         const size_t pair_count = st_sketch_pair_count(LMC_DTYPE_BF16, 2 * count, LMC_BASE_BF16_OF_F32, 0);
         st_sketch rounded;
-        if (!st_sketch_can_round(4 * count)) {
+        if (!st_sketch_can_round(LMC_BASE_BF16_OF_F32, 4 * count)) {
             CU_ASSERT(count > 64 && count <= 128);
             continue;
         }
-        st_sketch_round(&f32, &rounded);
+        st_sketch_round(LMC_BASE_BF16_OF_F32, &f32, &rounded);
         CU_ASSERT_EQUAL(memcmp(rounded.bytes, bf16.bytes, 2 * pair_count), 0);
     }
 }
@@ -261,7 +261,7 @@ LMC_TEST(test_prediction_order)
     const size_t count = sizeof relatives / sizeof relatives[0];
     double last = 0;
     fill_values(2);
-    lmc_bf16_of_f32(f32_values, VALUE_COUNT, bf16_values);
+    lmc_base_round(LMC_BASE_BF16_OF_F32, f32_values, VALUE_COUNT, bf16_values);
     const st_sketch base = sketch_of(LMC_DTYPE_BF16, bf16_values, sizeof bf16_values);
     const double plain = st_sketch_plain_nbits(LMC_DTYPE_BF16, &base, 128);
     CU_ASSERT(plain > 9 && plain < 13);
@@ -275,7 +275,7 @@ LMC_TEST(test_prediction_order)
     fill_values(3);
     const st_sketch equal = base;
     CU_ASSERT_DOUBLE_EQUAL(st_sketch_delta_nbits(LMC_DTYPE_BF16, &base, &equal, 128), 0.01, 1e-9);
-    lmc_bf16_of_f32(f32_values, VALUE_COUNT, bf16_values);
+    lmc_base_round(LMC_BASE_BF16_OF_F32, f32_values, VALUE_COUNT, bf16_values);
     const st_sketch stranger = sketch_of(LMC_DTYPE_BF16, bf16_values, sizeof bf16_values);
     CU_ASSERT(st_sketch_delta_nbits(LMC_DTYPE_BF16, &base, &stranger, 128) > 0.9 * plain);
 }

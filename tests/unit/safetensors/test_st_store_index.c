@@ -187,13 +187,13 @@ LMC_TEST(test_rounded)
         tensors[i].dtype = LMC_DTYPE_F32;
         tensors[i].nbytes *= 2;
         tensors[i].has_head = 0;
-        st_sketch_round(&tensors[i].sketch, &rounded);
+        st_sketch_round(LMC_BASE_BF16_OF_F32, &tensors[i].sketch, &rounded);
         memcpy(wanted[i].sketch.bytes, rounded.bytes, 128);
     }
     add_model(&index, 1, tensors);
     search(&index, wanted, hits);
     for (unsigned i = 0; i < TENSOR_COUNT; i++) {
-        if (!st_sketch_can_round(tensors[i].nbytes))
+        if (!st_sketch_can_round(LMC_BASE_BF16_OF_F32, tensors[i].nbytes))
             continue;
         CU_ASSERT_EQUAL_FATAL(hits[i].count, 1);
         CU_ASSERT_EQUAL(hits[i].list[0].form, LMC_BASE_BF16_OF_F32);

@@ -1,0 +1,43 @@
+/*
+ * rounding.h - bases of a wider or another dtype: their elements, rounded, are the values that content is compared with
+ * (docs/format.md, section 8.1).
+ */
+#ifndef LMC_CODEC_DELTA_ROUNDING_H
+#define LMC_CODEC_DELTA_ROUNDING_H
+
+#include "codec/common/bits.h"
+#include "lmc_experimental.h"
+
+/* Bytes of the base for each byte of content. */
+LMC_INLINE unsigned lmc_base_scale(lmc_base_form form)
+{
+    return form == LMC_BASE_BF16_OF_F32 || form == LMC_BASE_F16_OF_F32 ? 2 : 1;
+}
+
+/* An F32 rounded to BF16: to nearest, ties to even. NaN keeps its sign and becomes 7fc0. */
+LMC_INLINE uint16_t lmc_round_to_bf16(uint32_t bits)
+{
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)((bits >> 16 & 0x8000u) | 0x7fc0u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+/* An F32 rounded to F16 likewise; what is too large becomes infinity, NaN 7e00. */
+LMC_INLINE uint16_t lmc_round_to_f16(uint32_t bits)
+{
+    const uint32_t sign = bits >> 16 & 0x8000u;
+    const uint32_t size = bits & 0x7fffffffu;
+    if (size > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (size >= 0x47800000u) /* 2^16; what is less and is rounded to that becomes infinity by itself */
+        return (uint16_t)(sign | 0x7c00u);
+    if (size >= 0x38800000u) /* 2^-14: normal */
+        return (uint16_t)(sign | ((size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13));
+    const unsigned shift = 126 - (size >> 23); /* to units of 2^-24 */
+    if (shift > 24)
+        return (uint16_t)sign;
+    const uint32_t mantissa = (size & 0x7fffffu) | 0x800000u;
+    return (uint16_t)(sign | ((mantissa + (1u << (shift - 1)) - 1 + (mantissa >> shift & 1)) >> shift));
+}
+
+#endif
