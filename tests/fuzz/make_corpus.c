@@ -8,6 +8,7 @@
 #include "fuzz.h"
 
 #include <lmc.h>
+#include <lmc_experimental.h>
 
 #include "base.h"
 #include "seed.h"
@@ -283,10 +284,16 @@ typedef struct delta_kind {
 } delta_kind;
 
 static const delta_kind delta_kinds[] = {
-    {"u8", LMC_DTYPE_U8, LMC_BASE_PLAIN},     {"f8-e4m3", LMC_DTYPE_F8_E4M3, LMC_BASE_PLAIN},
-    {"bf16", LMC_DTYPE_BF16, LMC_BASE_PLAIN}, {"bf16-of-f32", LMC_DTYPE_BF16, LMC_BASE_BF16_OF_F32},
-    {"i16", LMC_DTYPE_I16, LMC_BASE_PLAIN},   {"f32", LMC_DTYPE_F32, LMC_BASE_PLAIN},
-    {"i32", LMC_DTYPE_I32, LMC_BASE_PLAIN},   {"f64", LMC_DTYPE_F64, LMC_BASE_PLAIN},
+    {"u8", LMC_DTYPE_U8, LMC_BASE_PLAIN},
+    {"f8-e4m3", LMC_DTYPE_F8_E4M3, LMC_BASE_PLAIN},
+    {"bf16", LMC_DTYPE_BF16, LMC_BASE_PLAIN},
+    {"bf16-of-f32", LMC_DTYPE_BF16, LMC_BASE_BF16_OF_F32},
+    {"f16-of-f32", LMC_DTYPE_F16, LMC_BASE_F16_OF_F32},
+    {"f16-of-bf16", LMC_DTYPE_F16, LMC_BASE_F16_OF_BF16},
+    {"i16", LMC_DTYPE_I16, LMC_BASE_PLAIN},
+    {"f32", LMC_DTYPE_F32, LMC_BASE_PLAIN},
+    {"i32", LMC_DTYPE_I32, LMC_BASE_PLAIN},
+    {"f64", LMC_DTYPE_F64, LMC_BASE_PLAIN},
 };
 
 /* The base's values with one byte in `rarity` changed a little (0: none), of elements of any kind. */
@@ -295,9 +302,8 @@ static void fill_changed(const delta_kind *kind, unsigned rarity, uint8_t *conte
     static uint8_t base[2 * CONTENT_NBYTES_MAX];
     fuzz_fill_base(base, sizeof(base));
     memcpy(content, base, nbytes);
-    if (kind->base_form == LMC_BASE_BF16_OF_F32) /* the upper halves, not rounded: near it */
-        for (size_t i = 0; i + 2 <= nbytes; i += 2)
-            memcpy(content + i, base + 2 * i + 2, 2);
+    if (kind->base_form != LMC_BASE_PLAIN)
+        lmc_base_round(kind->base_form, base, nbytes / 2, content);
     for (size_t i = 0; rarity > 0 && i < nbytes; i++)
         if (next_random() % rarity == 0)
             content[i] = (uint8_t)(content[i] + next_random() % 5 - 2);
@@ -315,7 +321,8 @@ static void write_delta_seed(const delta_kind *kind, unsigned rarity, size_t nby
     params.dtype = kind->dtype;
     params.base_form = kind->base_form;
     params.block_log2 = LMC_BLOCK_LOG2_MIN;
-    const size_t base_nbytes = kind->base_form == LMC_BASE_PLAIN ? nbytes : 2 * nbytes;
+    const lmc_rounding *const rounding = lmc_base_rounding(kind->base_form);
+    const size_t base_nbytes = (rounding ? rounding->scale : 1) * nbytes;
     fuzz_fill_base(base, sizeof(base));
     fill_changed(kind, rarity, content, nbytes);
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);

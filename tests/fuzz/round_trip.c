@@ -8,6 +8,7 @@
 #include "fuzz.h"
 
 #include <lmc.h>
+#include <lmc_experimental.h>
 
 #define SETTINGS_NBYTES 4
 
@@ -64,10 +65,12 @@ static void read_input(const uint8_t *data, size_t nbytes, fuzz_input *input)
     input->content_nbytes = source == 1 ? rest_nbytes / 2 : rest_nbytes;
     input->base_nbytes = input->content_nbytes;
     if (source == 3) {
-        input->params.dtype = LMC_DTYPE_BF16;
-        input->params.base_form = LMC_BASE_BF16_OF_F32;
+        const int form = 1 + data[3] / 3 % (LMC_BASE_FORM_COUNT - 1);
+        const lmc_rounding *const rounding = lmc_base_rounding((lmc_base_form)form);
+        input->params.dtype = rounding->dtype;
+        input->params.base_form = (lmc_base_form)form;
         input->content_nbytes = rest_nbytes / 6 * 2;
-        input->base_nbytes = 2 * input->content_nbytes;
+        input->base_nbytes = rounding->scale * input->content_nbytes;
     }
     input->params.row_nbytes = choose_row_nbytes(data[3] / 12, input->params.dtype);
     input->content = copy_of(rest, input->content_nbytes);

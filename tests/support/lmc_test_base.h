@@ -79,7 +79,7 @@ static MAYBE_UNUSED void base_change(uint8_t *content, const uint8_t *base, size
 static MAYBE_UNUSED test_frame base_encode(base_bed *bed, const lmc_params *params, const uint8_t *content,
                                            size_t nbytes, const uint8_t *base)
 {
-    const size_t base_nbytes = params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes;
+    const size_t base_nbytes = lmc_base_scale(params->base_form) * nbytes;
     const uint8_t *const copy = guarded_copy(&bed->deep->base, base, base_nbytes);
     const test_frame frame = frame_encode_against(bed->ctx, params, content, nbytes, copy);
     CU_ASSERT(memcmp(copy, base, base_nbytes) == 0);
@@ -168,7 +168,7 @@ static MAYBE_UNUSED size_t base_round_trip(base_bed *bed, const lmc_params *para
 {
     lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = base_encode(bed, params, content, nbytes, base);
-    const deep_base whole = {base, params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes};
+    const deep_base whole = {base, lmc_base_scale(params->base_form) * nbytes};
     CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL(info.base_nbytes, info.mode == LMC_FRAME_DELTA ? whole.nbytes : 0);
     CU_ASSERT_EQUAL(info.content_nbytes, nbytes);

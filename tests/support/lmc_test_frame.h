@@ -7,6 +7,7 @@
 
 #include "lmc_test_data.h"
 
+#include "codec/delta/rounding.h"
 #include "lmc_test.h"
 
 typedef struct test_frame {
@@ -61,7 +62,7 @@ static MAYBE_UNUSED test_frame frame_encode_against(lmc_ctx *ctx, const lmc_para
                                                     const uint8_t *content, size_t nbytes,
                                                     const uint8_t *base)
 {
-    const size_t base_nbytes = params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes;
+    const size_t base_nbytes = lmc_base_scale(params->base_form) * nbytes;
     test_frame frame = {NULL, 0};
     size_t bound = 0;
     CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(params, nbytes, &bound), LMC_OK);

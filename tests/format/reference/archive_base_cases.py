@@ -12,7 +12,8 @@ from lmc_reference import H
 FILE, SELF = 0, 1
 NAME = "base.safetensors"
 OWN_NAME = "case.safetensors"
-WIDTHS = {"U8": 1, "I8": 1, "BF16": 2, "F32": 4, "I32": 4}
+WIDTHS = {"U8": 1, "I8": 1, "F16": 2, "BF16": 2, "F32": 4, "I32": 4}
+FORMS = {("F32", "BF16"): 1, ("F32", "F16"): 2, ("BF16", "F16"): 3}  # by the dtypes of a base and of what needs it
 
 MASTER = struct.pack("<2f", 1.5, -0.3)
 NEW_MASTER = struct.pack("<2f", 1.25, -0.4)
@@ -36,7 +37,8 @@ def with_byte(file, content):
 def delta_frame(tensor, base, **fields):
     """The frame of a tensor against the content of another one."""
     _, dtype, _, content = tensor
-    values = delta.rounded(base) if fields.get("base_form") else base
+    form = fields.get("base_form")
+    values = base if not form else delta.rounded(base) if form == 1 else delta.rounded_to_f16(base, 8 >> form - 1)
     plan = delta.DeltaPlan(WIDTHS[dtype], delta.XOR).data()
     block = delta.SAME if values == content else delta.STORED + content
     return delta.delta_frame(plan, [block], content, base, DTYPE_NUMBERS[dtype], **fields)
@@ -53,7 +55,8 @@ class Made:
         frame_hashes = []
         for tensor, place, number in self.links:
             dtype, content = (self.old if place == FILE else self.new)[number][1::2]
-            fields = {"base_form": 1} if (dtype, self.new[tensor][1]) == ("F32", "BF16") else {}
+            form = FORMS.get((dtype, self.new[tensor][1]))
+            fields = {"base_form": form} if form else {}
             self.forge.frames[tensor] = delta_frame(self.new[tensor], content, **fields)
             self.forge.hashes[tensor] = H(struct.pack("<Q", H(self.new[tensor][3])))
             if place == FILE:
@@ -215,6 +218,18 @@ def frames():
     yield made([("c", "BF16", [2], delta.rounded(MASTER))], [("m", "F32", [2], MASTER)], [(0, FILE, 0)]).good(
         "BF16 of F32 in the base file")
     yield made([("c", "BF16", [2], bits)], [("b", "BF16", [2], bits)], [(0, FILE, 0)]).good("BF16 of BF16")
+    halves = delta.rounded(MASTER)
+    yield made([("c", "F16", [2], delta.rounded_to_f16(MASTER, 4))], [("m", "F32", [2], MASTER)], [(0, FILE, 0)]).good(
+        "F16 of F32 in the base file")
+    yield made([("c", "F16", [2], delta.rounded_to_f16(halves, 2))], [("b", "BF16", [2], halves)],
+               [(0, FILE, 0)]).good("F16 of BF16 in the base file")
+    for what, dtype, base, form in (("F16 of F16 in form BF16", "F16", halves, 3),
+                                    ("F16 of BF16 in form F32", "BF16", halves, 2),
+                                    ("F16 of F32 in form BF16", "F32", MASTER, 3)):
+        values = delta.rounded_to_f16((base * 2)[:8] if form == 2 else base[:4], 8 >> form - 1)
+        case = made([("c", "F16", [2], values)], [("b", dtype, [len(base) // WIDTHS[dtype]], base)], [(0, FILE, 0)])
+        case.forge.frames[0] = delta_frame(case.new[0], (base * 2)[:8] if form == 2 else base[:4], base_form=form)
+        yield case.bad(what)
     for what, dtype, base, form in (("BF16 of I32", "I32", MASTER, 1), ("BF16 of less F32", "F32", MASTER[:4], 1),
                                     ("BF16 of more F32", "F32", MASTER + bits, 1),
                                     ("BF16 of BF16 in form F32", "BF16", MASTER, 1),

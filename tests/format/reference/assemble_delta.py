@@ -2,6 +2,7 @@
 What an encoder does is done here by its letter; nothing is judged, and every piece can be changed before it is put in
 place."""
 
+import math
 import struct
 
 import assemble as a
@@ -9,7 +10,7 @@ import lmc_reference as lmc
 from lmc_reference import H
 
 MAGNITUDE, DIFFERENCE, XOR = 0, 1, 2
-PLAIN, BF16_OF_F32 = 0, 1
+PLAIN, BF16_OF_F32, F16_OF_F32, F16_OF_BF16 = 0, 1, 2, 3
 STORED, SAME, DELTA = b"\0", b"\3", b"\4"
 NONE, ALL = b"\3", b"\4"
 LADDER = [(0, 1), (1, 3), (3, 5), (5, 7), (7, 11), (11, 15), (15, 23), (23, 31), (31, 63)]  # first symbols, and ends
@@ -22,7 +23,7 @@ def delta_frame(plan, blocks, content, base, dtype=a.U8, sizes=None, hashes=None
     """`sizes`, `hashes` and `base_hashes` stand in the index instead of the right ones."""
     head_and_plan = a.head(dtype, lmc.MODE_DELTA, len(content), len(plan), **fields) + plan
     block_nbytes = lmc.DTYPE_UNITS[dtype] << fields.get("block_log2", 10)
-    unit = 2 if fields.get("base_form") == BF16_OF_F32 else 1
+    unit = 2 if fields.get("base_form") in (BF16_OF_F32, F16_OF_F32) else 1
     starts = range(0, len(content), block_nbytes)
     sizes = sizes or [len(block) for block in blocks]
     hashes = hashes or [H(content[i : i + block_nbytes]) for i in starts]
@@ -109,6 +110,18 @@ def rounded(base):
         elif low > 0x8000 or low == 0x8000 and top & 1:
             top += 1
         values += top.to_bytes(2, "little")
+    return bytes(values)
+
+
+def rounded_to_f16(base, W):
+    """The same as F16, of F32 (W 4) or BF16 (W 2): rounded by Python."""
+    values = bytearray()
+    for u in elements(base, W):
+        number, = struct.unpack("<f", (u << 8 * (4 - W)).to_bytes(4, "little"))
+        if number != number:
+            values += (0x7E00 | u >> 8 * W - 1 << 15).to_bytes(2, "little")
+        else:
+            values += struct.pack("<e", number if abs(number) < 65520 else math.copysign(math.inf, number))
     return bytes(values)
 
 

@@ -5,6 +5,7 @@ import assemble as a
 import assemble_delta as d
 import lmc_reference as lmc
 from assemble import BF16, F32, U8
+from handmade_delta import F16
 from assemble_delta import DIFFERENCE, MAGNITUDE, XOR, DeltaPlan, Deltas
 from lmc_reference import H
 
@@ -46,7 +47,7 @@ def heads(delta):
         ("UNSUPPORTED", "head_byte_order", "big-endian elements", dict(byte_order=1)),
         ("UNSUPPORTED", "head_reserved", "reserved is not 0", dict(reserved=1)),
         ("CORRUPT", "head_content_2_63", "content_nbytes 2^63", dict(content_nbytes=1 << 63)),
-        ("UNSUPPORTED", "head_base_form_2", "a form of the base that nobody knows", dict(base_form=2)),
+        ("UNSUPPORTED", "head_base_form_4", "a form of the base that nobody knows", dict(base_form=4)),
         ("UNSUPPORTED", "head_base_form_255", "a form of the base that nobody knows", dict(base_form=255)),
     ]:
         delta(status, name, rule, frame(**fields))
@@ -110,6 +111,19 @@ def bases(delta):
           bf16(content_nbytes=len(values) - 1), floats)
     delta("CORRUPT", "base_bf16_of_f32_2_62", "base form 1, but 2^62 bytes of content",
           bf16(content_nbytes=1 << 62), floats)
+    halves = {2: d.rounded_to_f16(floats, 4), 3: d.rounded_to_f16(values, 2)}
+    for form, base in ((2, floats), (3, values)):
+        def f16(**fields):
+            return frame(plan, [d.SAME], halves[form], base, **{**dict(dtype=F16, base_form=form), **fields})
+
+        assert lmc.decode(f16(), base) == halves[form]
+        delta("CORRUPT", f"base_f16_{form}_bf16", f"base form {form}, but the dtype is BF16", f16(dtype=BF16), base)
+        delta("CORRUPT", f"base_f16_{form}_odd", f"base form {form}, but half an element",
+              f16(content_nbytes=len(values) - 1), base)
+        delta("BASE", f"base_f16_{form}_other", f"base form {form}, and a base that rounds to other values", f16(),
+              base[:-1] + b"\x7f")
+    delta("CORRUPT", "base_f16_2_2_62", "base form 2, but 2^62 bytes of content",
+          frame(plan, [d.SAME], halves[2], floats, dtype=F16, base_form=2, content_nbytes=1 << 62), floats)
     delta("BASE", "base_bf16_of_f32_missing", "the base is missing", bf16(), None)
     other = bytes([floats[0] ^ 1]) + floats[1:]
     assert d.rounded(other) == values

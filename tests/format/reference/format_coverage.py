@@ -33,7 +33,7 @@ WANTED = set(
     + ["no rows", "one row", "a block begins within a row", "a row value of 2^16 or more", "escapes with offsets"]
     + [f"block mode {mode}, columns" for mode in (0, 1, 2)]
     + ["singles", "no singles", "both", "no both", "all pairs are both"]
-    + [f"base form {form}" for form in (0, 1)]
+    + [f"base form {form}" for form in (0, 1, 2, 3)]
     + ["NaN of the base", "rounded up", "rounded down", "tie to above", "tie to below"]
     + [f"transform {transform} of {W} bytes" for transform in (0, 1, 2) for W in (1, 2, 4, 8)]
     + [f"low_nbytes {g} of {W}" for W in (1, 2, 4, 8) for g in {0, W - 1}]

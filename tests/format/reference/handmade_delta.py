@@ -243,6 +243,29 @@ def bf16_of_f32():
     return d.delta_frame(plan.data(), blocks, content, base, BF16, base_form=1), content, base
 
 
+def f16_of(W):
+    """The same for F16: also what is just too large, the least that is normal, subnormal and zero, and ties of these."""
+    tops = [0, 0x32FF, 0x3300, 0x3380, 0x33C0, 0x387F, 0x3880, 0x3F80, 0x477F, 0x4780, 0x7F7F, 0x7F80, 0x7F81, 0x7FFF]
+    lows = [0, 1, 0x0FFF, 0x1000, 0x1001, 0x2000, 0x3000, 0xE000, 0xEFFF, 0xF000, 0xFFFF] if W == 4 else [0]
+    special = [sign << 31 | top << 16 | low for sign in (0, 1) for top in tops for low in lows]
+    numbers = (special * 40)[:1024] + scattered(200)
+    base = a.numbers([u >> 8 * (4 - W) for u in numbers], W)
+    values = d.rounded_to_f16(base, W)
+    content = values[:2048] + a.numbers(changed(d.elements(values[2048:], 2), 2, 3), 2)
+    plan = DeltaPlan(2, MAGNITUDE, 0, 10, [1, 0xF, 0x1F], [0, 1, 2, 0])
+    blocks = [d.SAME] + [Deltas(plan, content[2048:], values[2048:]).data()]
+    form = d.F16_OF_F32 if W == 4 else d.F16_OF_BF16
+    return d.delta_frame(plan.data(), blocks, content, base, F16, base_form=form), content, base
+
+
+def f16_of_f32():
+    return f16_of(4)
+
+
+def f16_of_bf16():
+    return f16_of(2)
+
+
 def large_block():
     """Counts and places of 3 bytes."""
     n = 65536 + 40
@@ -257,7 +280,8 @@ def large_block():
 
 
 FUNCTIONS = [heads_above_15_bits, z_that_no_zigzag_makes, escapes_without_need, ladder_ends, empty_classes,
-             pairs_of_pairs, many_exceptions, modes_of_blocks, same_with_tail_bytes, bf16_of_f32, large_block]
+             pairs_of_pairs, many_exceptions, modes_of_blocks, same_with_tail_bytes, bf16_of_f32,
+             f16_of_f32, f16_of_bf16, large_block]
 
 
 def frames():

@@ -4,7 +4,7 @@ import collections
 import os
 
 import lmc_reference
-from lmc_delta import BASE_BF16_OF_F32
+from lmc_delta import ROUNDED
 from lmc_reference import corrupt_unless, supported_if
 from safetensors_header import DTYPE_NUMBERS
 
@@ -162,8 +162,8 @@ def is_same_file(path, other):
 def check_base(head, tensor, base, has_dtypes, any_length):
     """Rules 2 and 5: the tensor that is the base of a delta frame with this head. Bases in files of other kinds may
     have any dtype (8.3)."""
-    dtype = "F32" if head.base_form == BASE_BF16_OF_F32 else tensor.dtype
-    corrupt_unless(not has_dtypes or DTYPE_NUMBERS[base.dtype] == DTYPE_NUMBERS[dtype], "dtype of the base")
+    dtype = ROUNDED[head.base_form][1] if head.base_form in ROUNDED else DTYPE_NUMBERS[tensor.dtype]
+    corrupt_unless(not has_dtypes or DTYPE_NUMBERS[base.dtype] == dtype, "dtype of the base")
     corrupt_unless(any_length or base.nbytes == head.base_nbytes, "size of the base")
 
 

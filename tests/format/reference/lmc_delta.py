@@ -3,44 +3,64 @@ from lmc_basics import Base, corrupt_unless, counter_nbytes, supported_if
 from lmc_flags import read_flags
 from lmc_planes import PLANE_CODED, SYMBOL_ESCAPE, decode_plane
 
-BASE_PLAIN, BASE_BF16_OF_F32 = 0, 1
+BASE_PLAIN = 0
 DELTA_MAGNITUDE, DELTA_DIFFERENCE, DELTA_XOR = 0, 1, 2
 CLASS_COUNT_MAX = 16
 CLASS_LOW_NBITS_MAX = 8
 BLOCK_STORED, BLOCK_SAME, BLOCK_DELTA = 0, 3, 4
 LADDER = [(0, 0), (1, 1), (3, 1), (5, 1), (7, 2), (11, 2), (15, 3), (23, 3), (31, 5)]  # first symbol, bits d
 RUNG_VALUES_MIN = 8
-DTYPE_BF16 = 14
+DTYPE_F16, DTYPE_BF16, DTYPE_F32 = 13, 14, 17
+
+# forms of a base that rounds: dtype of the content, dtype of the base, bytes of the base for each byte of content
+ROUNDED = {1: (DTYPE_BF16, DTYPE_F32, 2), 2: (DTYPE_F16, DTYPE_F32, 2), 3: (DTYPE_F16, DTYPE_BF16, 1)}
 
 
 # 8.1 Base
 
 
 def check_base_form(base_form, dtype, content_nbytes):
-    supported_if(base_form in (BASE_PLAIN, BASE_BF16_OF_F32), f"base form {base_form}")
-    if base_form == BASE_BF16_OF_F32:
-        corrupt_unless(dtype == DTYPE_BF16, "BF16_OF_F32 and another dtype")
-        corrupt_unless(content_nbytes % 2 == 0, "BF16_OF_F32 and half an element")
-        corrupt_unless(content_nbytes < 1 << 62, "BF16_OF_F32 and too much content")
+    supported_if(base_form == BASE_PLAIN or base_form in ROUNDED, f"base form {base_form}")
+    if base_form in ROUNDED:
+        corrupt_unless(dtype == ROUNDED[base_form][0], "a base that is rounded to another dtype")
+        corrupt_unless(content_nbytes % 2 == 0, "a base that is rounded, and half an element")
+        corrupt_unless(content_nbytes * base_unit(base_form) < 1 << 63, "a base that is rounded, and too much content")
 
 
 def base_unit(base_form):
     """Bytes of the base for each byte of content."""
-    return 2 if base_form == BASE_BF16_OF_F32 else 1
+    return ROUNDED[base_form][2] if base_form in ROUNDED else 1
 
 
 def base_values(base_form, part):
     """The base's part of a block as bytes to be compared with the block's content."""
     if base_form == BASE_PLAIN:
         return part
-    floats = (int.from_bytes(part[i : i + 4], "little") for i in range(0, len(part), 4))
-    return b"".join(rounded_to_bf16(u).to_bytes(2, "little") for u in floats)
+    dtype, base_dtype, unit = ROUNDED[base_form]
+    elements = (int.from_bytes(part[i : i + 2 * unit], "little") for i in range(0, len(part), 2 * unit))
+    floats = elements if base_dtype == DTYPE_F32 else (u << 16 for u in elements)
+    rounded = rounded_to_bf16 if dtype == DTYPE_BF16 else rounded_to_f16
+    return b"".join(rounded(u).to_bytes(2, "little") for u in floats)
 
 
 def rounded_to_bf16(u):
     if u % (1 << 31) > 0x7F800000:
         return u >> 31 << 15 | 0x7FC0
     return (u + 0x7FFF + (u >> 16) % 2) % (1 << 32) >> 16
+
+
+def rounded_to_f16(u):
+    sign, v = u >> 31 << 15, u % (1 << 31)
+    if v > 0x7F800000:
+        return sign | 0x7E00
+    if v >= 0x47800000:
+        return sign | 0x7C00
+    if v >= 0x38800000:
+        return sign | (v - 0x38000000 + 0xFFF + (v >> 13) % 2) >> 13
+    if v < 0x33000000:
+        return sign
+    s, m = 126 - (v >> 23), v % (1 << 23) + (1 << 23)
+    return sign | (m + (1 << s - 1) - 1 + (m >> s) % 2) >> s
 
 
 # 8.2 Delta plan

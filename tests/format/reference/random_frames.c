@@ -5,6 +5,7 @@
  */
 #include "../vectors/changes.h"
 #include "../vectors/matrices.h"
+#include <lmc_experimental.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -68,13 +69,16 @@ static size_t random_content(contents_rng *rng, lmc_dtype dtype)
     return nbytes;
 }
 
-/* Says so in params, if the base is F32. */
+/* Says so in params, if the base is of another dtype. */
 static void make_base(contents_rng *rng, lmc_params *params, size_t nbytes)
 {
     changes_kind kind = (changes_kind)contents_below(rng, CHANGES_KIND_COUNT);
     if (params->dtype == LMC_DTYPE_BF16 && nbytes % 2 == 0 && contents_below(rng, 2)) {
         params->base_form = LMC_BASE_BF16_OF_F32;
         changes_fill_f32(rng, kind, content, base, nbytes);
+    } else if (params->dtype == LMC_DTYPE_F16 && nbytes % 2 == 0 && contents_below(rng, 4)) {
+        params->base_form = contents_below(rng, 2) ? LMC_BASE_F16_OF_F32 : LMC_BASE_F16_OF_BF16;
+        changes_fill_f16(rng, kind, params->base_form == LMC_BASE_F16_OF_F32 ? 4 : 2, content, base, nbytes);
     } else {
         changes_fill(rng, kind, params->dtype, content, base, nbytes);
     }
@@ -84,7 +88,8 @@ static void make_base(contents_rng *rng, lmc_params *params, size_t nbytes)
 static unsigned char *encode(lmc_ctx *ctx, const lmc_params *params, size_t nbytes, const void *base_or_null,
                              size_t *frame_nbytes)
 {
-    const size_t base_nbytes = params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes;
+    const lmc_rounding *const rounding = lmc_base_rounding(params->base_form);
+    const size_t base_nbytes = (rounding ? rounding->scale : 1) * nbytes;
     size_t capacity = 0, decoded_nbytes = 0;
     if (lmc_encode_bound(params, nbytes, &capacity) != LMC_OK)
         fail("lmc_encode_bound failed");

@@ -104,4 +104,24 @@ static void changes_fill_f32(contents_rng *rng, changes_kind kind, const unsigne
     }
 }
 
+/* The same for content of whole F16: the base is F32 (width 4) or BF16 (width 2), which may round to its neighbour. */
+static void changes_fill_f16(contents_rng *rng, changes_kind kind, size_t width, const unsigned char *content,
+                             unsigned char *base, size_t nbytes)
+{
+    for (size_t at = 0; at < nbytes; at += 2) {
+        uint64_t value = content[at] | (uint64_t)content[at + 1] << 8;
+        value = changes_value(rng, kind, LMC_DTYPE_F16, at / 2, value);
+        const uint32_t sign = (uint32_t)(value & 0x8000) << 16;
+        const uint32_t size = (uint32_t)(value & 0x7fff) << 13;
+        /* normal numbers and infinities as F32; subnormal ones become small numbers */
+        uint32_t bits = sign | (size >= 0xf800000 ? size + 0x70000000 : size + 0x38000000);
+        unsigned rounding = contents_below(rng, 8);
+        if (width == 4)
+            bits += rounding == 0 ? 0x1000 : rounding == 1 ? 0 : contents_below(rng, 0x2000) - 0x1000u;
+        bits >>= 8 * (4 - width);
+        for (size_t j = 0; j < width; j++, bits >>= 8)
+            base[at / 2 * width + j] = (unsigned char)bits;
+    }
+}
+
 #endif

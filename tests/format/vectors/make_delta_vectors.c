@@ -7,6 +7,8 @@
  * As make_vectors.c: run this again only to add frames under new names. See README.md.
  */
 #include "changes.h"
+
+#include <lmc_experimental.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,10 +33,10 @@ typedef struct vector {
         "delta_" name, LMC_DTYPE_##dtype, LMC_LEVEL_##level, block_log2, nbytes, CONTENTS_##content, \
             CHANGES_##changes, LMC_BASE_PLAIN                                                        \
     }
-#define DELTA_OF_F32(name, nbytes, content, changes)                                                         \
-    {                                                                                                        \
-        "delta_" name, LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10, nbytes, CONTENTS_##content, CHANGES_##changes, \
-            LMC_BASE_BF16_OF_F32                                                                             \
+#define DELTA_OF(name, dtype, nbytes, content, changes, form)                                \
+    {                                                                                        \
+        "delta_" name, LMC_DTYPE_##dtype, LMC_LEVEL_DEFAULT, 10, nbytes, CONTENTS_##content, \
+            CHANGES_##changes, LMC_BASE_##form                                               \
     }
 
 static const vector vectors[] = {
@@ -46,8 +48,8 @@ static const vector vectors[] = {
     DELTA("bf16_same", BF16, 2 * 1030 + 1, NATURAL, NONE),
     DELTA_LEVEL("bf16_fast", BF16, FAST, 10, 2 * 700, NATURAL, STEPS),
     DELTA_LEVEL("bf16_classes", BF16, MAX, 13, 2 * 2000, NATURAL, FIXED),
-    DELTA_OF_F32("bf16_of_f32", 2 * 1100, NATURAL, RUNS),
-    DELTA_OF_F32("bf16_of_f32_specials", 2 * 600, SPECIALS, RARE),
+    DELTA_OF("bf16_of_f32", BF16, 2 * 1100, NATURAL, RUNS, BF16_OF_F32),
+    DELTA_OF("bf16_of_f32_specials", BF16, 2 * 600, SPECIALS, RARE, BF16_OF_F32),
     DELTA("f16_fixed", F16, 2 * 900 + 1, NATURAL, FIXED),
     DELTA("f32_far", F32, 4 * 350 + 3, NATURAL, FAR),
     DELTA("f32_fixed", F32, 4 * 420, NATURAL, FIXED),
@@ -65,6 +67,9 @@ static const vector vectors[] = {
     DELTA("u32_jumps", U32, 4 * 300, RANDOM, JUMPS),
     DELTA("i64_steps", I64, 8 * 150 + 3, RANDOM, STEPS),
     DELTA("u64_bits", U64, 8 * 150, RANDOM, BITS),
+    DELTA_OF("f16_of_f32", F16, 2 * 1100, NATURAL, RUNS, F16_OF_F32),
+    DELTA_OF("f16_of_f32_specials", F16, 2 * 600, SPECIALS, RARE, F16_OF_F32),
+    DELTA_OF("f16_of_bf16", F16, 2 * 1100, NATURAL, SPARSE, F16_OF_BF16),
 };
 
 static void fail(const char *name, const char *what)
@@ -123,8 +128,11 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
     unsigned char *content = must_allocate(v->name, v->content_nbytes);
     unsigned char *base = must_allocate(v->name, 2 * v->content_nbytes);
     contents_fill(&rng, v->content, v->dtype, content, v->content_nbytes);
+    const lmc_rounding *const rounding = lmc_base_rounding(v->base_form);
     if (v->base_form == LMC_BASE_BF16_OF_F32)
         changes_fill_f32(&rng, v->changes, content, base, v->content_nbytes);
+    else if (rounding)
+        changes_fill_f16(&rng, v->changes, 2 * rounding->scale, content, base, v->content_nbytes);
     else
         changes_fill(&rng, v->changes, v->dtype, content, base, v->content_nbytes);
 
@@ -138,7 +146,7 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
     if (lmc_encode_bound(&params, v->content_nbytes, &capacity) != LMC_OK)
         fail(v->name, "lmc_encode_bound failed");
     unsigned char *frame = must_allocate(v->name, capacity);
-    const size_t base_nbytes = v->content_nbytes * (v->base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
+    const size_t base_nbytes = v->content_nbytes * (rounding ? rounding->scale : 1);
     if (lmc_encode_delta(ctx, &params, content, v->content_nbytes, base, base_nbytes, frame, capacity,
                          &frame_nbytes) != LMC_OK)
         fail(v->name, "lmc_encode failed");

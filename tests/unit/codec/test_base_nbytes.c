@@ -24,17 +24,17 @@ typedef struct sample {
 
 static sample open_sample(lmc_base_form form)
 {
-    sample s = {.params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10)};
+    const lmc_rounding *const rounding = lmc_base_rounding(form);
+    sample s = {.params = frame_params(rounding ? rounding->dtype : LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10)};
     s.params.base_form = form;
-    s.scale = form == LMC_BASE_PLAIN ? 1 : 2;
+    s.scale = rounding ? rounding->scale : 1;
     s.nbytes = form == LMC_BASE_PLAIN ? CONTENT_NBYTES : CONTENT_NBYTES + 1;
     s.base_nbytes = s.scale * s.nbytes;
-    data_fill(whole_base, s.base_nbytes, form == LMC_BASE_PLAIN ? LMC_DTYPE_BF16 : LMC_DTYPE_F32,
-              DATA_WEIGHTS);
+    data_fill(whole_base, s.base_nbytes, rounding ? rounding->base_dtype : LMC_DTYPE_BF16, DATA_WEIGHTS);
     if (form == LMC_BASE_PLAIN)
         memcpy(content, whole_base, s.nbytes);
     else
-        lmc_base_round(LMC_BASE_BF16_OF_F32, whole_base, s.nbytes / 2, content);
+        lmc_base_round(form, whole_base, s.nbytes / 2, content);
     for (size_t i = 0; i < s.nbytes; i += 20)
         content[i] ^= 1;
     s.frame = frame_encode_against(ctx, &s.params, content, s.nbytes, whole_base);
@@ -180,6 +180,8 @@ LMC_TEST(test_plain_base)
 LMC_TEST(test_rounded_base)
 {
     check_form(LMC_BASE_BF16_OF_F32);
+    check_form(LMC_BASE_F16_OF_F32);
+    check_form(LMC_BASE_F16_OF_BF16);
 }
 
 /* The frame decides how much of a base is read: one that says of its content that it is BF16 of an F32 must not make

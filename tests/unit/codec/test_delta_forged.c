@@ -155,7 +155,17 @@ LMC_TEST(test_base_forms)
         forged[30] = (uint8_t)form;
         deep_reseal(forged, nbytes);
         const deep_base base = {bed.base, 8000};
-        CU_ASSERT_EQUAL(base_decode_all(&bed, forged, nbytes, &base, bed.content, 4000), LMC_ERR_UNSUPPORTED);
+        CU_ASSERT_EQUAL(base_decode_all(&bed, forged, nbytes, &base, bed.content, 4000),
+                        form < LMC_BASE_FORM_COUNT ? LMC_ERR_CORRUPT : LMC_ERR_UNSUPPORTED);
+    }
+    f.dtype = LMC_DTYPE_F16;
+    for (unsigned form = LMC_BASE_F16_OF_F32; form <= LMC_BASE_F16_OF_BF16; form++) {
+        f.base_form = (lmc_base_form)form;
+        lmc_base_round(f.base_form, bed.base, f.content_nbytes / 2, bed.content);
+        check("rounded to F16", &f, LMC_OK);
+        f.content_nbytes = 4001;
+        check("rounded to F16, half an element", &f, LMC_ERR_CORRUPT);
+        f.content_nbytes = 4000;
     }
 }
 
@@ -179,11 +189,12 @@ LMC_TEST(test_base_form_of_static_frames)
 LMC_TEST(test_claimed_sizes)
 {
     static const uint8_t section[] = {0, 0, 7, 1, 0};
-    for (int form = 0; form < 2; form++) {
-        forged_frame f = same_frame(section, sizeof section, LMC_DTYPE_BF16);
+    for (int form = 0; form < LMC_BASE_FORM_COUNT; form++) {
+        const lmc_rounding *const rounding = lmc_base_rounding((lmc_base_form)form);
+        forged_frame f = same_frame(section, sizeof section, rounding ? rounding->dtype : LMC_DTYPE_BF16);
         f.base_form = (lmc_base_form)form;
         const size_t nbytes = assemble(&f);
-        const deep_base base = {bed.base, 4000u << form};
+        const deep_base base = {bed.base, 4000 * (size_t)lmc_base_scale(f.base_form)};
         for (unsigned shift = 0; shift < 64; shift++) {
             lmc_store64(forged + 16, UINT64_C(1) << shift);
             deep_reseal(forged, nbytes);

@@ -46,7 +46,7 @@ static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbyte
 static lmc_status make_plan(const lmc_params *params, size_t nbytes, unsigned failing, reads *r,
                             lmc_plan **plan)
 {
-    const size_t base_nbytes = params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes;
+    const size_t base_nbytes = lmc_base_scale(params->base_form) * nbytes;
     *r = (reads){.content_nbytes = nbytes, .base_nbytes = base_nbytes, .failing = failing};
     const lmc_status status =
         lmc_plan_create_delta(bed.ctx, params, nbytes, read_content, read_base, r, plan);

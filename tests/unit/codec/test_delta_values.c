@@ -138,11 +138,33 @@ static uint16_t nearest_bf16(uint32_t bits)
     return down & 1 ? up : down;
 }
 
+/* Likewise, of F16: a multiple of the unit that numbers of that size have. */
+static uint16_t nearest_f16(uint32_t bits)
+{
+    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    const double value = fabs((double)float_of(bits));
+    int exponent = 0;
+    if (isnan(value))
+        return sign | 0x7e00;
+    (void)frexp(value, &exponent); /* value < 2^exponent */
+    const int unit = exponent > -13 && value > 0 && isfinite(value) ? exponent - 11 : -24;
+    const double count = isfinite(value) ? nearbyint(ldexp(value, -unit)) : 0;
+    if (!isfinite(value) || ldexp(count, unit) >= 65536)
+        return sign | 0x7c00;
+    /* 1024 units and more have an exponent; 2048 of them are one more */
+    return (uint16_t)(sign + ((unit + 24) << 10) + (int)count);
+}
+
 /* F32 with everything that rounding tells apart. */
 static uint32_t any_f32(size_t i)
 {
     const uint32_t top = (uint32_t)random_u64() << 16;
-    switch (i % 9) {
+    switch (i % 11) {
+    case 9: /* near what F16 can hold */
+        return (top & 0x80000000u) | (0x32000000u + (uint32_t)random_below(0x16000000) / 0x400 * 0x400);
+    case 10: /* the least and the largest of F16 */
+        return (top & 0x80000000u) |
+               ((i & 1 ? 0x477fe000u : 0x33000000u) - 0x4000u + (uint32_t)random_below(0x8000));
     case 0: return top;          /* exact */
     case 1: return top | 0x8000; /* a tie */
     case 2: return top | 0x7fff; /* just below one */
@@ -162,7 +184,17 @@ LMC_TEST(test_rounding)
     for (size_t i = 0; i < 300000; i++) {
         const uint32_t bits = any_f32(i);
         CU_ASSERT_EQUAL(lmc_round_to_bf16(bits), nearest_bf16(bits));
+        CU_ASSERT_EQUAL(lmc_round_to_f16(bits), nearest_f16(bits));
     }
+    for (uint32_t top = 0; top < 0x10000; top++) /* all BF16 */
+        CU_ASSERT_EQUAL(lmc_round_to_f16(top << 16), nearest_f16(top << 16));
+    CU_ASSERT_EQUAL(lmc_round_to_f16(bits_of(1.0f)), 0x3c00);
+    CU_ASSERT_EQUAL(lmc_round_to_f16(bits_of(-65504.0f)), 0xfbff);
+    CU_ASSERT_EQUAL(lmc_round_to_f16(bits_of(65519.0f)), 0x7bff);
+    CU_ASSERT_EQUAL(lmc_round_to_f16(bits_of(65520.0f)), 0x7c00); /* to infinity */
+    CU_ASSERT_EQUAL(lmc_round_to_f16(0x33000000), 0);             /* half of the least: a tie */
+    CU_ASSERT_EQUAL(lmc_round_to_f16(0x33000001), 1);
+    CU_ASSERT_EQUAL(lmc_round_to_f16(0xffffffff), 0xfe00);
     CU_ASSERT_EQUAL(lmc_round_to_bf16(bits_of(1.0f)), 0x3f80);
     CU_ASSERT_EQUAL(lmc_round_to_bf16(0x3f808000), 0x3f80); /* ties go to even */
     CU_ASSERT_EQUAL(lmc_round_to_bf16(0x3f818000), 0x3f82);
@@ -177,16 +209,21 @@ LMC_TEST(test_rounding)
 }
 
 /* Content that is the rounding but for one element in `rarity` (0: none). Returns the frame's bytes. */
-static size_t check_rounded(size_t n, size_t rarity, int all_kinds, unsigned block_log2)
+static size_t check_rounded(lmc_base_form form, size_t n, size_t rarity, int all_kinds, unsigned block_log2)
 {
-    lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, block_log2);
+    const lmc_rounding *const rounding = lmc_base_rounding(form);
+    lmc_params params = frame_params(rounding->dtype, LMC_LEVEL_DEFAULT, block_log2);
     lmc_frame_mode mode;
-    params.base_form = LMC_BASE_BF16_OF_F32;
+    params.base_form = form;
     for (size_t i = 0; i < n; i++) {
-        const uint32_t bits = all_kinds ? any_f32(i) : (uint32_t)data_weight(LMC_DTYPE_F32);
-        const uint16_t rounded = nearest_bf16(bits);
+        const uint32_t any = all_kinds ? any_f32(i) : (uint32_t)data_weight(LMC_DTYPE_F32);
+        const uint32_t bits = rounding->scale == 1 ? any & 0xffff0000u : any;
+        const uint16_t rounded = rounding->dtype == LMC_DTYPE_BF16 ? nearest_bf16(bits) : nearest_f16(bits);
         const int is_other = rarity > 0 && random_below(rarity) == 0;
-        lmc_store32(bed.base + 4 * i, bits);
+        if (rounding->scale == 1)
+            lmc_store16(bed.base + 2 * i, (uint16_t)(bits >> 16));
+        else
+            lmc_store32(bed.base + 4 * i, bits);
         lmc_store16(bed.content + 2 * i, is_other ? (uint16_t)(rounded + 1 + random_below(3)) : rounded);
     }
     const size_t nbytes = base_round_trip(&bed, &params, bed.content, 2 * n, bed.base, &mode);
@@ -194,20 +231,35 @@ static size_t check_rounded(size_t n, size_t rarity, int all_kinds, unsigned blo
     return nbytes;
 }
 
-LMC_TEST(test_rounded_content)
+static void check_form(lmc_base_form form)
 {
-    CU_ASSERT(check_rounded(500000, 0, 0, 0) < 200);
-    CU_ASSERT(check_rounded(100001, 0, 1, 0) < 200);
-    CU_ASSERT(check_rounded(100001, 0, 1, 10) < 98 * 21 + 100);
+    CU_ASSERT(check_rounded(form, 500000, 0, 0, 0) < 200);
+    CU_ASSERT(check_rounded(form, 100001, 0, 1, 0) < 200);
+    CU_ASSERT(check_rounded(form, 100001, 0, 1, 10) < 98 * 21 + 100);
     for (size_t rarity = 1; rarity < 100000; rarity *= 10) {
-        check_rounded(30000, rarity, 0, 0);
-        check_rounded(30000, rarity, 1, 11);
+        check_rounded(form, 30000, rarity, 0, 0);
+        check_rounded(form, 30000, rarity, 1, 11);
     }
     for (size_t n = 1; n < 5000; n += 1 + random_below(n < 260 && n > 120 ? 3 : 300))
-        check_rounded(n, 20, (int)(n % 2), 10);
+        check_rounded(form, n, 20, (int)(n % 2), 10);
 }
 
-/* The base is for BF16 of whole elements alone. */
+LMC_TEST(test_bf16_of_f32)
+{
+    check_form(LMC_BASE_BF16_OF_F32);
+}
+
+LMC_TEST(test_f16_of_f32)
+{
+    check_form(LMC_BASE_F16_OF_F32);
+}
+
+LMC_TEST(test_f16_of_bf16)
+{
+    check_form(LMC_BASE_F16_OF_BF16);
+}
+
+/* The base is for whole elements of one dtype alone. */
 LMC_TEST(test_rounded_arguments)
 {
     lmc_params params = frame_params(LMC_DTYPE_F16, LMC_LEVEL_DEFAULT, 0);
@@ -226,6 +278,13 @@ LMC_TEST(test_rounded_arguments)
     CU_ASSERT_EQUAL(lmc_encode_delta(bed.ctx, &params, bed.content, 999, bed.base, 1998, room, 10000, &n),
                     LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode(bed.ctx, &params, bed.content, 999, room, 10000, &n), LMC_OK);
+    params.base_form = LMC_BASE_F16_OF_BF16;
+    CU_ASSERT_EQUAL(lmc_encode_delta(bed.ctx, &params, bed.content, 1000, bed.base, 1000, room, 10000, &n),
+                    LMC_ERR_ARG);
+    params.base_form = LMC_BASE_FORM_COUNT;
+    CU_ASSERT_EQUAL(lmc_encode_delta(bed.ctx, &params, bed.content, 1000, bed.base, 1000, room, 10000, &n),
+                    LMC_ERR_ARG);
+    params.base_form = LMC_BASE_BF16_OF_F32;
     CU_ASSERT_EQUAL(lmc_encode_delta(bed.ctx, &params, bed.content, 1000, bed.base, 2000, room, 10000, &n),
                     LMC_OK);
     free(room);
