@@ -19,23 +19,37 @@ const lmc_rounding *lmc_base_rounding(lmc_base_form form)
     return (unsigned)form < LMC_BASE_FORM_COUNT && form != LMC_BASE_PLAIN ? &roundings[form] : NULL;
 }
 
+/* Elements that are rounded to F16 at once. */
+#define RUN 64
+
 void lmc_base_round(lmc_base_form form, const void *base, size_t count, void *values)
 {
     const uint8_t *const src = base;
     uint8_t *const dst = values;
-    switch (form) {
-    case LMC_BASE_PLAIN: break;
-    case LMC_BASE_BF16_OF_F32:
+    if (form == LMC_BASE_BF16_OF_F32)
         for (size_t i = 0; i < count; i++)
             lmc_store16(dst + 2 * i, lmc_round_to_bf16(lmc_load32(src + 4 * i)));
-        break;
-    case LMC_BASE_F16_OF_F32:
-        for (size_t i = 0; i < count; i++)
-            lmc_store16(dst + 2 * i, lmc_round_to_f16(lmc_load32(src + 4 * i)));
-        break;
-    case LMC_BASE_F16_OF_BF16:
-        for (size_t i = 0; i < count; i++)
-            lmc_store16(dst + 2 * i, lmc_round_to_f16((uint32_t)lmc_load16(src + 2 * i) << 16));
-        break;
+    if (form != LMC_BASE_F16_OF_F32 && form != LMC_BASE_F16_OF_BF16)
+        return;
+    for (size_t at = 0; at < count; at += RUN) {
+        const size_t n = lmc_min_size(count - at, RUN);
+        uint32_t bits[RUN];
+        uint32_t is_other = 0;
+        for (size_t i = 0; i < n; i++)
+            bits[i] = form == LMC_BASE_F16_OF_F32 ? lmc_load32(src + 4 * (at + i))
+                                                  : (uint32_t)lmc_load16(src + 2 * (at + i)) << 16;
+        for (size_t i = 0; i < n; i++) {
+            const uint32_t size = bits[i] & 0x7fffffffu;
+            is_other |= (uint32_t)(size - 0x38800000u >= 0x47800000u - 0x38800000u) & (uint32_t)(size != 0);
+        }
+        for (size_t i = 0; i < n && is_other; i++)
+            lmc_store16(dst + 2 * (at + i), lmc_round_to_f16(bits[i]));
+        /* most runs have normal numbers and zeros alone: no branch */
+        for (size_t i = 0; i < n && !is_other; i++) {
+            const uint32_t size = bits[i] & 0x7fffffffu;
+            const uint32_t rounded = (size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13;
+            lmc_store16(dst + 2 * (at + i),
+                        (uint16_t)((bits[i] >> 16 & 0x8000u) | (size != 0 ? rounded : 0)));
+        }
     }
 }

@@ -62,8 +62,7 @@ int st_sketch_can_round(lmc_base_form form, uint64_t nbytes);
 /* That sketch. Of what is rounded from wider elements, the second half is not known and zero. */
 void st_sketch_round(lmc_base_form form, const st_sketch *base, st_sketch *rounded);
 
-/* The form in which a tensor of dtype `base_dtype` may be the base of another: a rounding, or LMC_BASE_PLAIN if there is
- * none. */
+/* The rounding by which a tensor of dtype `base_dtype` may be the base of another; LMC_BASE_PLAIN: there is none. */
 lmc_base_form st_sketch_form(unsigned dtype, unsigned base_dtype);
 
 /* ---- comparing two ---- */

@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from stores import (add, bases_of, check_store, listed, llm, place, prefixed, rounded, stored, stored_alone, tuned,
-                    write_directory, write_file)
-from support import check, weights
+from stores import (add, bases_of, check_store, halved, listed, llm, place, prefixed, rounded, stored, stored_alone,
+                    tuned, write_directory, write_file)
+from support import check, read, weights
 
 
 def check_saves(tool, directory, path, bases, share):
@@ -109,6 +109,39 @@ def test_rounded_to_bf16(tool, directory):
     add(tool, place(directory), made["tuned"])
     check("base" in bases_of(listed(tool, place(directory))["tuned"]), "the fine-tune has no base")
     check_store(tool, place(directory), made)
+
+
+@pytest.mark.parametrize("dtype", ["F32", "BF16"])
+def test_rounded_to_f16(tool, directory, dtype):
+    """An F16 copy, and a fine-tune of it, which is nearer to the copy than to anything else."""
+    base = llm(dtype=dtype)
+    made = base_and_others(tool, directory, base)
+    made["copy"] = write_file(os.path.join(directory, "made"), "copy", halved(base))
+    check_saves(tool, directory, made["copy"], ["base"], 0.5)
+    made["tuned"] = write_file(os.path.join(directory, "made"), "tuned", tuned(halved(base)))
+    add(tool, place(directory), made["tuned"])
+    check(bases_of(listed(tool, place(directory))["tuned"]), "the fine-tune has no base")
+    check_store(tool, place(directory), made)
+    tool.run("store", "drop", place(directory), "base").expect(0)
+    del made["base"]
+    check_store(tool, place(directory), made)
+
+
+@pytest.mark.parametrize("dtype", ["F32", "BF16"])
+def test_f16_beside_its_source(tool, directory, dtype):
+    """In one file, and against another one: each tensor of the copy takes its frame without blocks."""
+    base = llm(dtype=dtype)
+    both = write_file(directory, "both", base + prefixed(halved(base), "half."))
+    plain, half = write_file(directory, "plain", base), write_file(directory, "half", halved(base))
+    for path, options in ((both, []), (half, ["--base", plain])):
+        tool.run("convert", path, *options).expect(0)
+        tool.run("restore", path + ".lmc", "-o", path + ".back").expect(0)
+        check(read(path) == read(path + ".back"), "bytes of " + path)
+    tool.run("convert", plain).expect(0)
+    size = os.path.getsize
+    check(size(both + ".lmc") < size(plain + ".lmc") + 250 * len(base), "%d, %d" % (size(both + ".lmc"),
+                                                                                   size(plain + ".lmc")))
+    check(size(half + ".lmc") < 250 * len(base) + 800, "%d bytes" % size(half + ".lmc"))
 
 
 def test_more_words(tool, directory):

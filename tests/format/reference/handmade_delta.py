@@ -244,7 +244,7 @@ def bf16_of_f32():
 
 
 def f16_of(W):
-    """The same for F16: also what is just too large, the least that is normal, subnormal and zero, and ties of these."""
+    """The same for F16: also what is just too large, the least normal and subnormal numbers, and ties of these."""
     tops = [0, 0x32FF, 0x3300, 0x3380, 0x33C0, 0x387F, 0x3880, 0x3F80, 0x477F, 0x4780, 0x7F7F, 0x7F80, 0x7F81, 0x7FFF]
     lows = [0, 1, 0x0FFF, 0x1000, 0x1001, 0x2000, 0x3000, 0xE000, 0xEFFF, 0xF000, 0xFFFF] if W == 4 else [0]
     special = [sign << 31 | top << 16 | low for sign in (0, 1) for top in tops for low in lows]
