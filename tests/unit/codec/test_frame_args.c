@@ -142,7 +142,7 @@ static int wrong_params(unsigned i, lmc_params *params)
     case 6: params->block_log2 = LMC_BLOCK_LOG2_MIN - 1; return 1;
     case 7: params->block_log2 = LMC_BLOCK_LOG2_MAX + 1; return 1;
     case 8: params->block_log2 = 1u << 31; return 1;
-    case 9: params->base_form = (lmc_base_form)2; return 1;
+    case 9: params->base_form = (lmc_base_form)LMC_BASE_FORM_COUNT; return 1;
     case 10: params->base_form = (lmc_base_form)-1; return 1;
     default: return 0;
     }
