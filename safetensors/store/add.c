@@ -189,16 +189,16 @@ static lmc_status compare_present(const addition *addition, const st_model *pres
     if (status != LMC_OK && !is_bad(status))
         return status;
     *found = !is_other ? PRESENT_EQUAL : status == LMC_OK ? PRESENT_OTHER : PRESENT_DAMAGED;
+    lmc_text_escape(shown, sizeof shown, present->name, strlen(present->name));
+    if (*found == PRESENT_DAMAGED && !addition->options.force) {
+        const lmc_st_diag damage = *store->diag; /* the file, the tensor and the cause */
+        return st_fail(store->diag, status, damage.offset,
+                       "%.300s; adding %s %s with force (-f) replaces the damaged one", damage.text,
+                       store->models.is_run ? "step" : "model", shown);
+    }
     st_diag_init(store->diag, addition->path);
     if (*found == PRESENT_EQUAL || addition->options.force)
         return LMC_OK;
-    lmc_text_escape(shown, sizeof shown, present->name, strlen(present->name));
-    if (*found == PRESENT_DAMAGED)
-        return st_fail(store->diag, status, LMC_ST_NO_OFFSET,
-                       store->models.is_run
-                           ? "step %s is in the run, but damaged: adding it with force (-f) replaces it"
-                           : "model %s is in the store, but damaged: adding it with force (-f) replaces it",
-                       shown);
     st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
             store->models.is_run ? "step %s is in the run with other content"
                                  : "model %s is in the store with other content",

@@ -10,6 +10,7 @@
 #include "safetensors/store/describe.h"
 #include "safetensors/store/place.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 lmc_status st_rebase_plan_init(st_rebase_plan *plan, const st_store_session *store)
@@ -316,14 +317,24 @@ lmc_status st_rebase_do(const st_rebase_plan *plan, st_store_session *store, con
 
 /* ---- the call ---- */
 
-/* Removes the models that go; nothing is based on them any more. */
+/* Models that need fewer others first. */
+static int compare_reach(const void *left, const void *right)
+{
+    const st_model *const a = *(const st_model *const *)left;
+    const st_model *const b = *(const st_model *const *)right;
+    return a->reach < b->reach ? -1 : a->reach > b->reach;
+}
+
+/* Removes the models that go; nothing else is based on them any more. Those that are based on others that go lose their
+ * names first: whenever this ends, what is there has its bases. */
 static lmc_status remove_models(st_store_session *store, const st_rebase_plan *plan,
                                 const st_store_request *request)
 {
     const lmc_allocator *const memory = store->options->allocator;
     st_model *const gone = st_allocate_zeroed(memory, plan->count, sizeof *gone);
+    const st_model **const order = st_allocate_zeroed(memory, plan->count, sizeof *order);
     const char **const names = st_allocate_zeroed(memory, plan->count, sizeof *names);
-    lmc_status status = gone && names ? LMC_OK : st_fail_nomem(store->diag);
+    lmc_status status = gone && order && names ? LMC_OK : st_fail_nomem(store->diag);
     size_t count = 0;
     for (size_t i = 0; i < plan->count && status == LMC_OK; i++) {
         if (!plan->goes[i])
@@ -331,9 +342,13 @@ static lmc_status remove_models(st_store_session *store, const st_rebase_plan *p
         if (!st_model_copy(&gone[count], &store->models.list[i], memory))
             status = st_fail_nomem(store->diag);
         else
-            names[count] = gone[count].name;
+            order[count] = &gone[count];
         count += status == LMC_OK;
     }
+    if (status == LMC_OK && count > 1)
+        qsort(order, count, sizeof *order, compare_reach);
+    for (size_t i = 0; i < count && status == LMC_OK; i++)
+        names[i] = order[i]->name;
     if (status == LMC_OK && count > 0 && !request->dry_run)
         status = st_store_remove(store, names, count);
     for (size_t i = 0; i < count; i++) {
@@ -342,6 +357,7 @@ static lmc_status remove_models(st_store_session *store, const st_rebase_plan *p
         st_model_free(&gone[i], memory);
     }
     st_release(memory, names);
+    st_release(memory, order);
     st_release(memory, gone);
     return status;
 }

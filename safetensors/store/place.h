@@ -29,7 +29,7 @@ lmc_status st_store_clear(const st_store_session *store, const char *name);
  * BASE: the new archives are based on a model that needs this one. Nothing is replaced then. */
 lmc_status st_store_put(st_store_session *store, st_model *model);
 
-/* The folders of the models, which are in the order of the list, lose their names, the last one first; then they are
+/* The folders of the models, each behind those that it needs, lose their names, the last one first; then they are
  * removed, and the list is without them. Errors: IO, NOMEM, CANCELLED. */
 lmc_status st_store_remove(st_store_session *store, const char *const *names, size_t name_count);
 

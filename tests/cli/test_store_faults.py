@@ -145,7 +145,7 @@ def test_damaged_base_is_replaced(tool, directory, kind, at):
                 for name in names if name.endswith(".safetensors.lmc") or name == "base.lmc"]
     for archive in archives:
         flip(archive, at or os.path.getsize(archive) // 2, 0x80)
-    tool.run("store", "add", store, path).expect(1, "model base is in the store, but damaged", "-f")
+    tool.run("store", "add", store, path).expect(1, archives[0], "adding model base with force (-f) replaces the damaged one")
     other = write_file(os.path.join(directory, "other"), "base", llm(count=32768, seed=5))
     done = tool.run("store", "add", "-f", store, other)
     check(done.status in (1, 2) and set(tree_of(store)) == set(before), "models would be lost: " + done.stderr)
@@ -348,6 +348,11 @@ class Case:
         elif kind == "drop":
             self.after = {"tuned": made["tuned"]}
             self.arguments = ["drop", self.store, "base", "other"]
+        elif kind == "drop family":  # a model whose name stands before that of its base
+            tool.run("store", "add", self.kept, made["tuned"], "--as", "a/tuned").expect(0)
+            self.before["a/tuned"] = made["tuned"]
+            self.after = {"other": made["other"]}
+            self.arguments = ["drop", self.store, "tuned", "base", "a/tuned"]
         else:
             self.arguments = ["repair", self.store]
 
@@ -395,7 +400,7 @@ NAMING = ("rename", "link", "unlink", "mkdir", "rmdir", "create", "fsync")
 
 
 @pytest.mark.parametrize("action", ["s%d" % signal.SIGKILL, "e%d" % errno.EIO], ids=["killed", "fails"])
-@pytest.mark.parametrize("kind", ["new", "add", "replace", "drop", "repair"])
+@pytest.mark.parametrize("kind", ["new", "add", "replace", "drop", "drop family", "repair"])
 def test_at_each_call(tool, directory, kind, action):
     faults, case = case_of(kind, tool, directory)
     result, calls = faults.run("any:1:0:s0", "store", *case.arguments)

@@ -49,10 +49,10 @@ class Place(NamedTuple):
 
 
 class Sketched(NamedTuple):
-    """is_directory: of the model. index: the file with its sketches."""
+    """is_directory: of the model. sketches: an index with its own."""
 
     is_directory: bool
-    index: bytes
+    sketches: bytes
 
 
 class Predicted(NamedTuple):
@@ -65,11 +65,11 @@ class Predicted(NamedTuple):
 
 
 class Added(NamedTuple):
-    """index: one that has the model, and perhaps others; nothing if the model was there."""
+    """sketches: an index with those of the model, and perhaps others; nothing if the model was there."""
 
     event: str
     model: StoredModel
-    index: bytes
+    sketches: bytes
 
 
 # ---- tasks ----
@@ -198,8 +198,9 @@ def _predict(path: str, names: Sequence[str], allowed: Sequence[str] | None) -> 
 def _arrange(alone: Sequence[int], costs: Sequence[tuple[int, int, int]], depth: int) -> list[int | None]:
     """The base of each model, by numbers. costs: model, base, bytes."""
     bases = (ctypes.c_size_t * len(alone))(*[_abi.STORE_NO_BASE] * len(alone))
+    found = [_abi.StoreCost(*cost) for cost in sorted(costs)]
     check_status(_abi.store_arrange(len(alone), (ctypes.c_uint64 * len(alone))(*alone),
-                                    (_abi.StoreCost * len(costs))(*sorted(costs)), len(costs), depth, bases))
+                                    (_abi.StoreCost * len(found))(*found), len(found), depth, bases))
     return [None if base == _abi.STORE_NO_BASE else base for base in bases]
 
 
@@ -251,7 +252,7 @@ def add_many(url: str, models: Sequence[Path] | Mapping[str, Path], client: Any 
     """
     named = _named(models)
     level_of(level)
-    settings = make_settings(url, storage_options, 8, 4, 60.0, 0, None)
+    settings = make_settings(url, storage_options, 8, 4, 60.0, 1024.0, None)
     call = _Call(Place(url, settings, uuid.uuid4().hex), client or _Here, named, checked_depth(depth), level,
                  tuple(excludes), threads)
     return call.run(model_done or (lambda event, model: None))
@@ -364,7 +365,7 @@ class _Call:
                 os.unlink(self._index)
         lacking = [name for name in present if name not in indexed]
         for name, found in self._results(lacking, lambda name: (sketch_stored, name)):
-            _merge(self._index, found.index, name)
+            _merge(self._index, found.sketches, name)
             self._has_changed = True
 
     def _results(self, names: Sequence[str], task_of: Callable[[str], tuple[Any, ...]]) -> Iterator[tuple[str, Any]]:
@@ -388,7 +389,7 @@ class _Call:
             _merge(planning, _content_of(self._index), None)
         sketched = []
         for name, found in self._results(new, lambda name: (sketch, name, self._named[name], self._rest[2])):
-            _merge(planning, found.index, name)
+            _merge(planning, found.sketches, name)
             self._busy[name] = found.is_directory
             sketched.append(name)
         self._note_busy(self._busy)
@@ -445,7 +446,7 @@ class _Call:
         for name, added in self._results(wanted, lambda name: (
                 store_model, name, self._named[name], list(bases.get(name, ())), is_present, *self._rest)):
             if not is_present:
-                _merge(self._index, added.index, name)
+                _merge(self._index, added.sketches, name)
                 self._has_changed = True
             self._done[name] = added.model
             model_done(added.event, added.model)
