@@ -141,11 +141,11 @@ def test_damaged_base_is_replaced(tool, directory, kind, at):
         add(tool, store, one)
     check(bases_of(listed(tool, store)["tuned"]) == bases_of(listed(tool, store)["split"]) == ["base"], "its base")
     before = tree_of(store)
-    archives = [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(store, "base.lmc"))
-                for name in names if name.endswith(".safetensors.lmc") or name == "base.lmc"]
+    archives = sorted(os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(store, "base.lmc"))
+                      for name in names if name.endswith(".safetensors.lmc") or name == "base.lmc")
     for archive in archives:
         flip(archive, at or os.path.getsize(archive) // 2, 0x80)
-    tool.run("store", "add", store, path).expect(1, archives[0], "adding model base with force (-f) replaces the damaged one")
+    tool.run("store", "add", store, path).expect(1, archives[0], "adding model base with force (-f) replaces")
     other = write_file(os.path.join(directory, "other"), "base", llm(count=32768, seed=5))
     done = tool.run("store", "add", "-f", store, other)
     check(done.status in (1, 2) and set(tree_of(store)) == set(before), "models would be lost: " + done.stderr)

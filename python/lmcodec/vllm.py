@@ -1,0 +1,49 @@
+"""Models for vLLM, read from archives.
+
+    vllm serve model.lmc --load-format lmc                           # written by: lmc-st convert model -o model.lmc
+    vllm serve model --load-format lmc --model-loader-extra-config \\
+        '{"weights": "s3://bucket/store", "name": "org/model"}'
+
+vLLM calls register() in each of its processes (entry point group `vllm.general_plugins`). docs/python.md has the
+options.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, Sequence
+
+from ._files.options import Path
+
+__all__ = ["register", "weights"]
+
+_LOAD_FORMAT = "lmc"
+_registered: list[Any] = []
+
+
+def register() -> None:
+    """Makes `lmc` a load format of vLLM, of this process. It may be called again. Raises ImportError: there is no vLLM
+    that takes load formats of others."""
+    from vllm.model_executor.model_loader import register_model_loader
+
+    from ._serving.vllm_loader import LmcLoader
+
+    if LmcLoader not in _registered:
+        register_model_loader(_LOAD_FORMAT)(LmcLoader)
+        _registered.append(LmcLoader)
+
+
+def weights(source: Path, name: str | None = None, *, base_dirs: Sequence[Path] = (),
+            storage_options: Mapping[str, Any] | None = None,
+            threads: int | None = None) -> Iterator[tuple[str, Any]]:
+    """Names and tensors of torch, in the order of their files: what `model.load_weights()` takes. vLLM is not needed.
+
+    source: a converted directory, or one archive, also at a URL; or a store or run. name: of a model of the store, or
+        of a step of the run. base_dirs: where bases of archives are looked for. storage_options: of a URL, for fsspec's
+        file system. threads: None for one per core.
+
+    The next tensor is decoded while the caller has the last one, so two are in memory. Raises FileNotFoundError, other
+    OSError, ArgumentError, ModelNotFound, DataError (damage; a tensor of the index is missing), ImportError.
+    """
+    from ._serving.weights import parts_of, tensors_of
+
+    return tensors_of(parts_of(source, name, base_dirs, storage_options), threads)
