@@ -11,6 +11,7 @@ import ctypes
 import dataclasses
 import json
 import os
+import shutil
 import tempfile
 import uuid
 from collections import deque
@@ -165,15 +166,15 @@ def _index_of(folder: str, name: str, source: str, excludes: Sequence[str]) -> b
     return _content_of(path)
 
 
-def _merge(path: str, other: bytes, name: str | None) -> None:
-    """Adds what another index has of a model; None: of all."""
+def _merge(path: str, other: bytes, name: str) -> None:
+    """Adds what another index has of a model."""
     with _scratch() as folder:
         file = os.path.join(folder, INDEX_NAME)
         with open(file, "wb") as target:
             target.write(other)
         options = CallOptions(_abi.StoreIndexOptions())
         options.check(options.run(lambda settings, diag: _abi.store_index_merge(
-            encode_path(path), encode_path(file), None if name is None else encode_path(name), settings, diag)))
+            encode_path(path), encode_path(file), encode_path(name), settings, diag)))
 
 
 def _predict(path: str, names: Sequence[str], allowed: Sequence[str] | None) -> list[Predicted]:
@@ -349,24 +350,22 @@ class _Call:
             self._system.rm_file(self._path(_BUSY_NAME))
 
     def _bring_index(self, present: Mapping[str, StoredModel]) -> None:
-        """The index of the store, with the sketches of all models that are there."""
+        """The index of the store, with the sketches of all models that are there and can be read."""
         indexed: set[str] = set()
         try:
             with open(self._index, "wb") as file:
                 copy_to(self._contents.source(INDEX_NAME), file)
+            _predict(self._index, [], None)  # which is a check
             indexed = models_of_index(self._index, self._contents)
-            with open(self._index, "rb") as file:
-                content = file.read()
-            os.unlink(self._index)
-            _merge(self._index, content, None)  # which is a check, too
         except (FileNotFoundError, DataError):
-            indexed = set()
             if os.path.exists(self._index):
                 os.unlink(self._index)
         lacking = [name for name in present if name not in indexed]
         for name, found in self._results(lacking, lambda name: (sketch_stored, name)):
             _merge(self._index, found.sketches, name)
             self._has_changed = True
+        for name in lacking:
+            self._failures.pop(name, None)  # what cannot be read is no base
 
     def _results(self, names: Sequence[str], task_of: Callable[[str], tuple[Any, ...]]) -> Iterator[tuple[str, Any]]:
         """Runs a task for each model. Those that fail are noted, and left out."""
@@ -386,7 +385,7 @@ class _Call:
     def _sketch(self, new: Sequence[str], planning: str) -> list[str]:
         """Makes the index of what is there and what is new. Returns the models that could be read."""
         if os.path.exists(self._index):
-            _merge(planning, _content_of(self._index), None)
+            shutil.copyfile(self._index, planning)
         sketched = []
         for name, found in self._results(new, lambda name: (sketch, name, self._named[name], self._rest[2])):
             _merge(planning, found.sketches, name)

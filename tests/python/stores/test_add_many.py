@@ -195,6 +195,20 @@ def test_what_is_there_in_part(url, directory):
             lmcodec.store.add_many(url, family.paths)
 
 
+def test_a_model_of_the_store_is_damaged(url, directory):
+    """Without an index its archive is read, but it is not what is added."""
+    family = Family(directory)
+    lmcodec.store.add_many(url, family.paths)
+    system, path = fsspec.core.url_to_fs(url)
+    place = path + "/b/tuned-0.lmc/b-tuned-0.safetensors.lmc"
+    system.pipe(place, content_of(family.paths["b/base"])[:1000])
+    system.rm_file(path + "/index.sqlite")
+    [found] = lmcodec.store.add_many(url, {"a/new": save(directory, "new", tuned(family.bases[0], 99))})
+    assert len(found.bases) == 1 and found.bases[0][0] == "a" and found.ratio < 0.4
+    with pytest.raises(lmcodec.DataError):
+        lmcodec.store.add_many(url, {"b/tuned-0": family.paths["b/tuned-0"]})
+
+
 # ---- workers ----
 
 @pytest.fixture
