@@ -200,7 +200,7 @@ def test_a_model_of_the_store_is_damaged(url, directory):
     family = Family(directory)
     lmcodec.store.add_many(url, family.paths)
     system, path = fsspec.core.url_to_fs(url)
-    place = path + "/b/tuned-0.lmc/b-tuned-0.safetensors.lmc"
+    place = "%s/b/tuned-0.lmc/b-tuned-0.safetensors.lmc" % path
     system.pipe(place, content_of(family.paths["b/base"])[:1000])
     system.rm_file(path + "/index.sqlite")
     [found] = lmcodec.store.add_many(url, {"a/new": save(directory, "new", tuned(family.bases[0], 99))})
