@@ -43,8 +43,8 @@ class _Push:
     def run(self, groups: list[list[str]], delete: bool) -> Pushed:
         """groups: files that may be put at the same time, after those of the groups before."""
         there = self._contents.requests.run(list_files(self._contents.root), self._contents.shown)
-        check_target(self._contents, there, self._is_run)
         self._read_pushed(there)
+        check_target(self._contents, there, self._is_run)
         stats = {path: _stats_of(os.path.join(self._root, path)) for group in groups for path in group}
         wanted = [[path for path in group if there.get(path) != stats[path][0]
                    or list(self._pushed.get(path, ())) != list(stats[path])] for group in groups]
