@@ -248,14 +248,14 @@ typedef struct lmc_store_index_options {
 } lmc_store_index_options;
 
 /* Adds the sketches of a model to an index, which is made if there is none. `path`: as for lmc_store_add(); it is not
- * stored anywhere. What the index had of `name` is replaced. Errors also: LMC_ERR_ARG (the name is not valid), as
- * lmc_st_convert(). */
+ * stored anywhere. What the index had of `name` is replaced; it stays after a failure, and so does an index that was
+ * made. Errors also: LMC_ERR_ARG (the name is not valid), as lmc_st_convert(). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_index_add(const char *index_path, const char *name,
                                                      const char *path, const lmc_store_index_options *options,
                                                      lmc_st_diag *diag);
 
-/* Copies what another index has of the model `name` (NULL: of all models) to an index, which is made if there is none.
- * What that had of it is replaced. */
+/* Copies what another index has of the model `name` to an index, which is made if there is none. What that had of the
+ * model is replaced. NULL: of all models; files with equal paths are replaced. */
 LMC_NODISCARD LMC_API lmc_status lmc_store_index_merge(const char *index_path, const char *other_path,
                                                        const char *name,
                                                        const lmc_store_index_options *options,
@@ -288,7 +288,8 @@ typedef struct lmc_store_cost {
 /* Finds what each model should be based on, so that all of them take the least space; lmc_store_plan() does the same.
  * alone_nbytes: what each takes without a base. costs: by rising `model`. depth: 1 to LMC_STORE_DEPTH_MAX. bases: of
  * each model now, or LMC_STORE_NO_BASE, and as it should be afterwards. A model that is to keep its base has no other
- * cost, and an alone_nbytes above what all others take. Errors: LMC_ERR_ARG, LMC_ERR_NOMEM. */
+ * cost, and an alone_nbytes above what all others take. Errors: LMC_ERR_ARG (a number out of its range, costs in
+ * another order), LMC_ERR_NOMEM. */
 LMC_NODISCARD LMC_API lmc_status lmc_store_arrange(size_t model_count, const uint64_t *alone_nbytes,
                                                    const lmc_store_cost *costs, size_t cost_count,
                                                    unsigned depth, size_t *bases);

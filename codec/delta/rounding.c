@@ -40,14 +40,14 @@ void lmc_base_round(lmc_base_form form, const void *base, size_t count, void *va
                                                   : (uint32_t)lmc_load16(src + 2 * (at + i)) << 16;
         for (size_t i = 0; i < n; i++) {
             const uint32_t size = bits[i] & 0x7fffffffu;
-            is_other |= (uint32_t)(size - 0x38800000u >= 0x47800000u - 0x38800000u) & (uint32_t)(size != 0);
+            is_other |= (uint32_t)!lmc_is_normal_f16(size) & (uint32_t)(size != 0);
         }
         for (size_t i = 0; i < n && is_other; i++)
             lmc_store16(dst + 2 * (at + i), lmc_round_to_f16(bits[i]));
         /* most runs have normal numbers and zeros alone: no branch */
         for (size_t i = 0; i < n && !is_other; i++) {
             const uint32_t size = bits[i] & 0x7fffffffu;
-            const uint32_t rounded = (size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13;
+            const uint32_t rounded = lmc_round_normal_to_f16(size);
             lmc_store16(dst + 2 * (at + i),
                         (uint16_t)((bits[i] >> 16 & 0x8000u) | (size != 0 ? rounded : 0)));
         }

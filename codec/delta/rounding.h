@@ -11,7 +11,8 @@
 /* Bytes of the base for each byte of content. */
 LMC_INLINE unsigned lmc_base_scale(lmc_base_form form)
 {
-    return form == LMC_BASE_BF16_OF_F32 || form == LMC_BASE_F16_OF_F32 ? 2 : 1;
+    const lmc_rounding *const rounding = lmc_base_rounding(form);
+    return rounding ? rounding->scale : 1;
 }
 
 /* An F32 rounded to BF16: to nearest, ties to even. NaN keeps its sign and becomes 7fc0. */
@@ -22,6 +23,18 @@ LMC_INLINE uint16_t lmc_round_to_bf16(uint32_t bits)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
+/* 1 if an F32 without its sign is 2^-14 to 2^16: a normal F16, or one that is rounded to infinity. */
+LMC_INLINE int lmc_is_normal_f16(uint32_t size)
+{
+    return size - 0x38800000u < 0x47800000u - 0x38800000u;
+}
+
+/* That F32 rounded to F16. */
+LMC_INLINE uint32_t lmc_round_normal_to_f16(uint32_t size)
+{
+    return (size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13;
+}
+
 /* An F32 rounded to F16 likewise; what is too large becomes infinity, NaN 7e00. */
 LMC_INLINE uint16_t lmc_round_to_f16(uint32_t bits)
 {
@@ -29,10 +42,10 @@ LMC_INLINE uint16_t lmc_round_to_f16(uint32_t bits)
     const uint32_t size = bits & 0x7fffffffu;
     if (size > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00u);
-    if (size >= 0x47800000u) /* 2^16; what is less and is rounded to that becomes infinity by itself */
+    if (lmc_is_normal_f16(size))
+        return (uint16_t)(sign | lmc_round_normal_to_f16(size));
+    if (size >= 0x47800000u)
         return (uint16_t)(sign | 0x7c00u);
-    if (size >= 0x38800000u) /* 2^-14: normal */
-        return (uint16_t)(sign | ((size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13));
     const unsigned shift = 126 - (size >> 23); /* to units of 2^-24 */
     if (shift > 24)
         return (uint16_t)sign;

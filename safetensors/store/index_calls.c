@@ -280,6 +280,8 @@ lmc_status lmc_store_arrange(size_t model_count, const uint64_t *alone_nbytes, c
     for (size_t i = 0; i < cost_count && is_sound; i++)
         is_sound = costs[i].model < model_count && costs[i].base < model_count &&
                    costs[i].model != costs[i].base && (i == 0 || costs[i - 1].model <= costs[i].model);
+    for (size_t i = 0; i < model_count && is_sound; i++)
+        is_sound = bases[i] == LMC_STORE_NO_BASE || (bases[i] < model_count && bases[i] != i);
     if (!is_sound)
         return LMC_ERR_ARG;
     double *const alone = st_allocate_array(memory, model_count + 1, sizeof *alone);

@@ -67,7 +67,7 @@ static void print_bases(const lmc_st_file *file, int depth)
         print_base(file, i, depth);
 }
 
-/* The same as an object. What the list of several files has is told where that may be. */
+/* The same as an object. `path` and `equal` are keys of archives that can record them. */
 static void print_json_base(const lmc_st_file *file, uint64_t number)
 {
     lmc_st_base base = LMC_INIT(lmc_st_base);

@@ -27,7 +27,7 @@ BaseDirs = Callable[[], Sequence[Path]]
 
 
 def archive_of(path: Any) -> str | None:
-    """The archive that lies in the place of a file, or None if the file is there or has none."""
+    """The archive that stands in for a file; None if the file is there, or has no archive."""
     try:
         name = os.fsdecode(path)
     except TypeError:  # a descriptor

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, BinaryIO, Mapping
 
 from .._files import memory
-from .source import Requests, Source, make_settings
+from .source import Requests, Source, default_settings
 
 _PART_NBYTES = 32 << 20
 
 
 def download(url: str, storage_options: Mapping[str, Any] | None) -> BinaryIO:
     """An open file in memory, positioned at its start. Retries, limits and exceptions are those of lmcodec.remote."""
-    settings = make_settings(url, storage_options, 8, 4, 60.0, 1024.0, None)
+    settings = default_settings(url, storage_options)
     requests = Requests(settings)
     source = Source(settings.locate(url), settings, requests)
     file = memory.new_file()

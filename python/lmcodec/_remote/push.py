@@ -11,7 +11,7 @@ from .._errors import ArgumentError, DataError, loads_untrusted
 from .._files.progress import ProgressCall
 from .._runs.kept import COPIED_NAME, SUFFIX
 from .._runs.local_store import RUN_LIST, STORE_MARK, Pushed, StoredModel
-from .source import make_settings
+from .source import default_settings
 from .store_list import INDEX_NAME, Contents, model_of
 from .stores import list_files
 
@@ -25,7 +25,7 @@ _Stats = Sequence[int]  # size, st_mtime_ns, st_ctime_ns
 def push(root: str, models: Sequence[StoredModel], is_run: bool, url: str, storage_options: Mapping[str, Any] | None,
          delete: bool, dry_run: bool, progress: ProgressCall | None) -> Pushed:
     """Store.push()."""
-    contents = Contents(url, make_settings(url, storage_options, 8, 4, 60.0, 0, None))
+    contents = Contents(url, default_settings(url, storage_options))
     if contents.is_http:
         raise ArgumentError("%s: nothing can be put on an HTTP server" % contents.shown)
     return _Push(root, contents, is_run, dry_run, progress).run([*_files_of(root, models, is_run)], delete)

@@ -75,6 +75,11 @@ def make_settings(url: str, storage_options: Mapping[str, Any] | None, requests:
                     time_limit)
 
 
+def default_settings(url: str, storage_options: Mapping[str, Any] | None) -> Settings:
+    """What File has by default, for calls that take no other settings. Raises ArgumentError, TypeError."""
+    return make_settings(url, storage_options, 8, 4, 60.0, 1024.0, None)
+
+
 class NoAnswer(TimeoutError):
     """A server has sent nothing, or too little, for too long. asyncio would replace a bare TimeoutError and lose the
     URL."""

@@ -47,9 +47,9 @@ def parts_of(source: Path, name: str | None, base_dirs: Sequence[Path],
 def _remote_parts(url: str, base_dirs: Sequence[Path], storage_options: Mapping[str, Any] | None) -> list[Part]:
     """An archive, or a converted directory, at a URL."""
     from .._remote.remote_file import RemoteFile
-    from .._remote.source import Requests, Source, make_settings
+    from .._remote.source import Requests, Source, default_settings
 
-    settings = make_settings(url, storage_options, 8, 4, 60.0, 0, None)
+    settings = default_settings(url, storage_options)
     requests = Requests(settings)
     root = settings.locate(url)
 

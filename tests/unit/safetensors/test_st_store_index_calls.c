@@ -204,6 +204,10 @@ LMC_TEST(test_arranging)
     CU_ASSERT_EQUAL(lmc_store_arrange(4, alone, costs, 5, 0, bases), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_store_arrange(4, alone, costs, 5, LMC_STORE_DEPTH_MAX + 1, bases), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_store_arrange(0, NULL, NULL, 0, 1, NULL), LMC_OK);
+    for (size_t wrong_base = 4; wrong_base > 2; wrong_base--) { /* none such; itself */
+        bases[3] = wrong_base;
+        CU_ASSERT_EQUAL(lmc_store_arrange(4, alone, costs, 5, 1, bases), LMC_ERR_ARG);
+    }
 }
 
 LMC_TEST_DIR_MAIN("store index calls")
