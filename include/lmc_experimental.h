@@ -41,6 +41,22 @@ LMC_API const lmc_rounding *lmc_base_rounding(lmc_base_form form);
 /* Rounds `count` elements of a base, little-endian, as the form says. Nothing happens with LMC_BASE_PLAIN. */
 LMC_API void lmc_base_round(lmc_base_form form, const void *base, size_t count, void *values);
 
+/* The elements of a block that differ from the base, in their order. */
+typedef struct lmc_changes {
+    uint32_t *places; /* their numbers in the block */
+    void *values; /* the elements, one behind the other: as many bytes each as lmc_info.element_nbytes says */
+    size_t capacity; /* elements that both have room for */
+    size_t count;    /* set: elements that differ. If that is more than the capacity, nothing is listed. */
+} lmc_changes;
+
+/* As lmc_decode_delta_block(), but only the elements that differ from the base are given. Base and content of the block
+ * are verified all the same, also if the changes are too many for their room. For delta frames whose base form is
+ * LMC_BASE_PLAIN and whose content is whole elements; others: LMC_ERR_ARG. changes->count is 0 after a failure. */
+LMC_NODISCARD LMC_API lmc_status lmc_decode_delta_changes(lmc_ctx *ctx, const lmc_frame *frame,
+                                                          uint64_t block_index, const void *stored,
+                                                          size_t stored_nbytes, const void *base,
+                                                          size_t base_nbytes, lmc_changes *changes);
+
 /* How a plan cuts an element into a symbol, which has a code, and bits that are stored beside it (docs/format.md,
  * section 4). All fields are 0 if the plan cuts no element: a delta, content that does not compress, short content. */
 typedef struct lmc_cut {

@@ -282,6 +282,9 @@ typedef struct lmc_st_compare_options {
     size_t base_dir_count;
 } lmc_st_compare_options;
 
+/* Collects tensors and writes them as one archive or one safetensors file. One thread at a time may use a writer. */
+typedef struct lmc_st_writer lmc_st_writer;
+
 typedef struct lmc_st_write_options { /* of an archive, lmc_st_writer_write() */
     size_t struct_size;
     lmc_st_common common;
@@ -291,6 +294,10 @@ typedef struct lmc_st_write_options { /* of an archive, lmc_st_writer_write() */
     const char *base;
     const char *const *base_dirs;
     size_t base_dir_count;
+    /* Not NULL: the base is the safetensors file that this writer would write. The call reads its tensors in memory, and
+     * compares those that have the name, dtype and shape of a tensor that is written. `base` is the name by which the
+     * archive knows this file; NULL: "base.safetensors". */
+    const lmc_st_writer *base_writer;
 } lmc_st_write_options;
 
 typedef struct lmc_st_output_options { /* of a plain file, lmc_st_writer_write_plain() */
@@ -353,9 +360,6 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read_many(const lmc_st_file *file, const
                                                   const lmc_st_options *options, lmc_st_diag *diag);
 
 /* ---- writing ------------------------------------------------------------------------------------ */
-
-/* Collects tensors and writes them as one archive or one safetensors file. One thread at a time may use a writer. */
-typedef struct lmc_st_writer lmc_st_writer;
 
 /* allocator: NULL for malloc and free; copied. Error: LMC_ERR_NOMEM. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer);

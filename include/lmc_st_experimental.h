@@ -146,6 +146,61 @@ LMC_API void lmc_st_reader_free(lmc_st_reader *reader);
 LMC_NODISCARD LMC_API lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte, size_t nbytes,
                                                     void *dst, lmc_st_diag *diag);
 
+/* ---- what changes ---------------------------------------------------------------------------------
+ * The tensors of an archive that were coded against those of another file differ from them in some elements. These can
+ * be listed, or put into memory that holds the base, so that it holds the tensor of the archive afterwards:
+ *
+ *     lmc_st_changes_find(file, indices, tensors, count, LMC_ST_CHANGES_TO_APPLY, NULL, &changes, &diag);
+ *     lmc_st_changes_apply(changes, tensors, NULL, &diag);
+ *     lmc_st_changes_free(changes); */
+
+typedef struct lmc_st_changes lmc_st_changes;
+
+/* What they are wanted for. */
+typedef enum lmc_st_changes_use {
+    LMC_ST_CHANGES_TO_APPLY =
+        0, /* all is verified; blocks with many changes are decoded again when they are applied, so
+                                    memory is bounded by the tensors' size (of BF16, three eighths of it) */
+    LMC_ST_CHANGES_TO_LIST = 1, /* all is verified, and all changes are kept */
+    LMC_ST_CHANGES_UNCHECKED =
+        2 /* to apply: each block is verified just before it is written, and not before. After a failure some
+             blocks may have changed. It saves memory, and time where much has changed. */
+} lmc_st_changes_use;
+
+/* Finds what changes in `count` tensors, tensor indices[i] of `file`, an archive of a safetensors file that must stay
+ * open until lmc_st_changes_free(). Nothing is written. Tensors without a base are decoded and verified, too.
+ *  bases: bases[i] is memory with the base of that tensor, as many bytes as the tensor has. It must not change before
+ *  the changes are applied. NULL: it is read from the archive's base file.
+ * Errors: LMC_ERR_ARG (no such archive; a tensor is not there, or stands twice in the list; it was coded against another
+ * tensor of the same file, or against a base of another dtype); LMC_ERR_BASE: a base is another one; the text says if it
+ * is the new content already; otherwise as lmc_st_read_many(). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_changes_find(const lmc_st_file *file, const uint64_t *indices,
+                                                     const void *const *bases, size_t count,
+                                                     lmc_st_changes_use use, const lmc_st_options *options,
+                                                     lmc_st_changes **changes, lmc_st_diag *diag);
+
+/* NULL is allowed. */
+LMC_API void lmc_st_changes_free(lmc_st_changes *changes);
+
+/* Elements that change in tensor `number` of the list. Returns 0 if the tensor was not coded against a base: it is all
+ * new, or equals another tensor of its file. */
+LMC_API int lmc_st_changes_count(const lmc_st_changes *changes, size_t number, uint64_t *count);
+
+/* Lists them: their numbers in the tensor, flat and rising, and the new elements, little-endian. Both have room for the
+ * count. An element of a dtype that is narrower than a byte is a byte; of C64 it is half of one.
+ *  indices: of int32_t or int64_t, as index_nbytes (4 or 8) says.
+ * Error: LMC_ERR_ARG: there are no changes, or they were not to be listed; the indices do not fit. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_changes_list(const lmc_st_changes *changes, size_t number,
+                                                     unsigned index_nbytes, void *indices, void *values);
+
+/* Writes the new contents to dsts[i], which is the memory that had the base of that tensor, or has its content; of a
+ * tensor without a base, any memory of its size. Nothing is written before the memory was checked; afterwards, only lack
+ * of memory or an archive that changes can end the call, and then the tensors are undefined. It cannot be cancelled.
+ * Errors: LMC_ERR_ARG: dsts[i] is NULL; tensors overlap that are not equal; one is missing in the list that another one
+ * equals. Otherwise as lmc_st_read_many(). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_changes_apply(const lmc_st_changes *changes, void *const *dsts,
+                                                      const lmc_st_options *options, lmc_st_diag *diag);
+
 /* ---- whole files --------------------------------------------------------------------------------- */
 
 /* Writes `nbytes` bytes to `out_path`, as lmc_st_restore() writes its output. read() supplies them in order. A status

@@ -5,7 +5,7 @@
 #ifndef LMC_CODEC_COMMON_INPUT_H
 #define LMC_CODEC_COMMON_INPUT_H
 
-#include "lmc.h"
+#include "lmc_experimental.h"
 
 /* A tensor that is to be encoded, and the base that it may be compared with. */
 typedef struct lmc_content {
@@ -40,11 +40,12 @@ typedef struct lmc_stored {
     size_t nbytes;
     const uint8_t *base; /* of the frame, or the part that belongs to the block; NULL: none */
     size_t base_nbytes;
-    /* For a single block. 0 is right for the last two, which say how to treat the memory around it. */
-    uint64_t first;      /* its first element, in the frame */
-    uint64_t base_hash;  /* of a delta frame: the hash that the base's part must have */
-    size_t ahead_nbytes; /* readable bytes behind the stored bytes, which will be decoded next */
-    int past_cache;      /* the block goes to an output too large for the caches */
+    /* For a single block. 0 is right for the last three, which say what becomes of the content. */
+    uint64_t first;       /* its first element, in the frame */
+    uint64_t base_hash;   /* of a delta frame: the hash that the base's part must have */
+    size_t ahead_nbytes;  /* readable bytes behind the stored bytes, which will be decoded next */
+    int past_cache;       /* the block goes to an output too large for the caches */
+    lmc_changes *changes; /* not NULL: only what differs from the base is wanted */
 } lmc_stored;
 
 #endif

@@ -139,17 +139,16 @@ static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, c
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const size_t at = i * job->element_nbytes;
-        uint8_t *const strip = job->past_cache ? scratch->strip_values : dst + at;
+        uint8_t *const strip = lmc_strip_place(job, dst, i);
         const uint8_t *low[LMC_FMT_PLANE_COUNT_MAX];
         for (unsigned j = 0; j < job->delta->low_nbytes; j++)
             low[j] = planes[j] + i;
         job->kernels->gather(&lists->order, scratch->classes + i, m, &lists->high, scratch->strip_high, strip,
-                             job->past_cache ? 0 : m * job->element_nbytes);
+                             strip == scratch->strip_values ? 0 : m * job->element_nbytes);
         job->kernels->delta_join[element_log2](job->delta, scratch->strip_high, low, values + at, m, strip);
         LMC_TRY(lmc_exceptions_apply(job, exceptions, i, i + m, strip, diag));
         job->kernels->hash_update(scratch->hash_state, strip, m * job->element_nbytes);
-        if (job->past_cache)
-            job->kernels->copy_past_cache(dst + at, strip, m * job->element_nbytes);
+        lmc_strip_deliver(job, strip, values + at, i, m, dst);
     }
     return lmc_exceptions_end(exceptions, diag);
 }
@@ -185,6 +184,8 @@ static lmc_status decode_same(const lmc_delta_job *job, const lmc_stored *block,
     for (size_t at = 0; at < dst_nbytes; at += lmc_delta_strip_nbytes(job)) {
         const size_t m = lmc_min_size(dst_nbytes - at, lmc_delta_strip_nbytes(job));
         const uint8_t *const values = lmc_base_take(job, block->base, at, m);
+        if (job->changes)
+            continue;
         if (job->past_cache)
             job->kernels->copy_past_cache(dst + at, values, m);
         else
@@ -194,6 +195,21 @@ static lmc_status decode_same(const lmc_delta_job *job, const lmc_stored *block,
         return LMC_ERR_BASE;
     *content_hash =
         job->base_form == LMC_BASE_PLAIN ? block->base_hash : job->kernels->hash(dst, dst_nbytes, 0);
+    return LMC_OK;
+}
+
+/* Decodes a block that is stored, whose base was verified. */
+static lmc_status decode_stored(const lmc_delta_job *job, const lmc_stored *block, uint8_t *dst,
+                                size_t dst_nbytes, uint64_t *content_hash)
+{
+    const uint8_t *const content = block->bytes + 1;
+    if (!job->changes)
+        memcpy(dst, content, dst_nbytes);
+    for (size_t at = 0; at < dst_nbytes && job->changes; at += lmc_delta_strip_nbytes(job))
+        lmc_strip_deliver(job, content + at, block->base + at, at / job->element_nbytes,
+                          lmc_min_size(dst_nbytes - at, lmc_delta_strip_nbytes(job)) / job->element_nbytes,
+                          dst);
+    *content_hash = job->kernels->hash(content, dst_nbytes, 0);
     return LMC_OK;
 }
 
@@ -234,7 +250,8 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_stored *bl
     }
     if (lmc_reader_left(&source.reader) != trailing_nbytes)
         return lmc_corrupt(diag, 0, "block: bytes after its end");
-    memcpy(dst + n * job->element_nbytes, source.reader.next, trailing_nbytes);
+    if (trailing_nbytes > 0)
+        memcpy(dst + n * job->element_nbytes, source.reader.next, trailing_nbytes);
     kernels->hash_update(hash_state, source.reader.next, trailing_nbytes);
     *content_hash = kernels->hash_end(hash_state);
     return LMC_OK;
@@ -256,13 +273,9 @@ lmc_status lmc_delta_decode(const lmc_delta_job *job, const lmc_stored *block, u
         return decode_same(job, block, dst, dst_nbytes, content_hash);
     if (status == LMC_OK && mode == LMC_FMT_BLOCK_DELTA)
         return decode_compared(job, block, dst, dst_nbytes, content_hash, diag);
-    /* no more of the base is read than its hash; a wrong base is reported before any fault of the block */
+    /* a wrong base is reported before any fault of the block */
     const size_t base_nbytes = dst_nbytes * lmc_base_scale(job->base_form);
     if (job->kernels->hash(block->base, base_nbytes, 0) != block->base_hash)
         return LMC_ERR_BASE;
-    if (status == LMC_OK) {
-        memcpy(dst, block->bytes + 1, dst_nbytes);
-        *content_hash = job->kernels->hash(dst, dst_nbytes, 0);
-    }
-    return status;
+    return status == LMC_OK ? decode_stored(job, block, dst, dst_nbytes, content_hash) : status;
 }

@@ -58,6 +58,48 @@ const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, 
     return values;
 }
 
+/* ---- what becomes of the content when it is decoded ---- */
+
+/* Lists those of n elements that differ from the base's while there is room. element_nbytes is a constant wherever this
+ * is used. */
+LMC_INLINE void list_changes(const lmc_delta_job *job, const unsigned element_nbytes, const uint8_t *strip,
+                             const uint8_t *values, size_t first, size_t n)
+{
+    lmc_changes *const changes = job->changes;
+    uint8_t *const listed = changes->values;
+    uint64_t changed[LMC_STRIP_VALUES / 64];
+    const size_t count =
+        job->kernels->find_changed[lmc_element_log2(element_nbytes)](strip, values, n, changed);
+    size_t at = changes->count;
+    changes->count += count;
+    if (changes->count > changes->capacity)
+        return;
+    for (size_t w = 0; w < lmc_div_ceil(n, 64) && at < changes->count; w++) {
+        for (uint64_t word = changed[w]; word != 0; word &= word - 1, at++) {
+            const size_t i = 64 * w + lmc_lowest_bit(word);
+            changes->places[at] = (uint32_t)(first + i);
+            memcpy(listed + at * element_nbytes, strip + i * element_nbytes, element_nbytes);
+        }
+    }
+}
+
+void lmc_strip_deliver(const lmc_delta_job *job, const uint8_t *strip, const uint8_t *values, size_t first,
+                       size_t n, uint8_t *dst)
+{
+    const unsigned element_nbytes = job->element_nbytes;
+    if (!job->changes) {
+        if (job->past_cache)
+            job->kernels->copy_past_cache(dst + first * element_nbytes, strip, n * element_nbytes);
+        return;
+    }
+    switch (element_nbytes) {
+    case 1: list_changes(job, 1, strip, values, first, n); break;
+    case 2: list_changes(job, 2, strip, values, first, n); break;
+    case 4: list_changes(job, 4, strip, values, first, n); break;
+    default: list_changes(job, 8, strip, values, first, n); break;
+    }
+}
+
 /* ---- the lists of a block ---- */
 
 /* About what it costs to bring the elements of all indirect classes to a list of their own. The unit is the cost of

@@ -22,6 +22,7 @@ typedef struct lmc_delta_job {
     lmc_base_form base_form;
     uint8_t *base_values; /* unless LMC_BASE_PLAIN: room for the values of the base, as long as the content */
     int past_cache;       /* decode: dst is part of an output too large for the caches */
+    lmc_changes *changes; /* decode, not NULL: they are listed, and dst is not written */
 } lmc_delta_job;
 
 /* ---- the base ---- */
@@ -65,6 +66,19 @@ const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size
  * caller ends it. Finds the class of each element, and lists->count. Returns the values. */
 const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, size_t nbytes, size_t from,
                                  lmc_class_lists *lists);
+
+/* ---- what becomes of the content when it is decoded ---- */
+
+/* Where n elements from number `first` of the block on are to be made: in dst, or in scratch that lmc_strip_deliver()
+ * empties. */
+LMC_INLINE uint8_t *lmc_strip_place(const lmc_delta_job *job, uint8_t *dst, size_t first)
+{
+    return job->past_cache || job->changes ? job->scratch->strip_values : dst + first * job->element_nbytes;
+}
+
+/* Brings them to dst, or lists those that differ from `values`, the base's. */
+void lmc_strip_deliver(const lmc_delta_job *job, const uint8_t *strip, const uint8_t *values, size_t first,
+                       size_t n, uint8_t *dst);
 
 /* ---- high parts of one class ---- */
 

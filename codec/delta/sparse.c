@@ -388,7 +388,7 @@ static lmc_status restore_strips(const lmc_delta_job *job, const uint8_t *values
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const size_t at = i * job->element_nbytes, nbytes = m * job->element_nbytes;
-        uint8_t *const strip = job->past_cache ? scratch->strip_values : dst + at;
+        uint8_t *const strip = lmc_strip_place(job, dst, i);
         memcpy(strip, values + at, nbytes);
         const size_t ahead_nbytes = lmc_min_size(n - i - m, LMC_STRIP_VALUES) * job->element_nbytes;
         const size_t count = kernels->locate_changes(scratch->classes + i, m, &search, scratch->changes,
@@ -401,8 +401,7 @@ static lmc_status restore_strips(const lmc_delta_job *job, const uint8_t *values
         }
         LMC_TRY(lmc_exceptions_apply(job, exceptions, i, i + m, strip, diag));
         kernels->hash_update(scratch->hash_state, strip, nbytes);
-        if (job->past_cache)
-            kernels->copy_past_cache(dst + at, strip, nbytes);
+        lmc_strip_deliver(job, strip, values + at, i, m, dst);
     }
     return lmc_exceptions_end(exceptions, diag);
 }

@@ -217,7 +217,8 @@ lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
                                    .element_nbytes = info->element_nbytes,
                                    .base_form = info->base_form,
                                    .base_values = ctx->base_values,
-                                   .past_cache = block->past_cache};
+                                   .past_cache = block->past_cache,
+                                   .changes = block->changes};
         status = lmc_delta_decode(&job, block, dst, content_nbytes, hash, diag);
         if (status == LMC_ERR_BASE)
             status = lmc_fail(diag, LMC_ERR_BASE, 0, "block %llu was encoded against another base",
@@ -234,16 +235,26 @@ lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
     return LMC_OK;
 }
 
+/* The frame must have this block, of so many stored bytes. */
 static lmc_status check_block(const lmc_frame *frame, uint64_t block_index, const lmc_stored *block,
-                              const uint8_t *dst, size_t dst_capacity, const lmc_block_entry *entry,
                               lmc_diag *diag)
 {
-    if (!frame || !block->bytes || !dst || (!entry && !lmc_is_coded(&frame->info)))
+    if (!frame || !block->bytes)
         return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (block_index >= frame->info.block_count ||
         block->nbytes != lmc_frame_block_stored_nbytes(frame, block_index))
         return lmc_fail(diag, LMC_ERR_ARG, 0, "no block %llu of %zu stored bytes",
                         (unsigned long long)block_index, block->nbytes);
+    return LMC_OK;
+}
+
+static lmc_status check_block_and_dst(const lmc_frame *frame, uint64_t block_index, const lmc_stored *block,
+                                      const uint8_t *dst, size_t dst_capacity, const lmc_block_entry *entry,
+                                      lmc_diag *diag)
+{
+    LMC_TRY(check_block(frame, block_index, block, diag));
+    if (!dst || (!entry && !lmc_is_coded(&frame->info)))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
     if (dst_capacity < content_nbytes)
         return lmc_fail(diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes", content_nbytes);
@@ -267,11 +278,52 @@ lmc_status lmc_decode_delta_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
         memset(entry, 0, sizeof *entry);
     if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    lmc_status status = check_block(frame, block_index, &block, dst, dst_capacity, entry, &ctx->diag);
+    lmc_status status = check_block_and_dst(frame, block_index, &block, dst, dst_capacity, entry, &ctx->diag);
     if (status == LMC_OK)
         status = lmc_frame_decode_block(ctx, frame, block_index, &block, dst, &hash, &ctx->diag);
     if (status == LMC_OK && entry)
         *entry = (lmc_block_entry){(uint32_t)stored_nbytes, hash,
                                    lmc_is_coded(&frame->info) ? frame->entries[block_index].base_hash : 0};
+    return lmc_ctx_end(ctx, status);
+}
+
+/* The changes of a block can be told by their places and values, and its base is there. */
+static lmc_status check_changes(const lmc_frame *frame, uint64_t block_index, const lmc_stored *block,
+                                const lmc_changes *changes, lmc_diag *diag)
+{
+    LMC_TRY(check_block(frame, block_index, block, diag));
+    const lmc_info *const info = &frame->info;
+    if (!changes->places || !changes->values)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (info->mode != LMC_FRAME_DELTA || info->base_form != LMC_BASE_PLAIN)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "the frame was not encoded against a base of its dtype");
+    if (info->content_nbytes % info->element_nbytes != 0)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "the content is not whole elements");
+    if (!block->base)
+        return lmc_fail(diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
+    return lmc_base_check_nbytes(info->base_form, lmc_block_content_nbytes(info, block_index),
+                                 block->base_nbytes, diag);
+}
+
+lmc_status lmc_decode_delta_changes(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index,
+                                    const void *stored, size_t stored_nbytes, const void *base,
+                                    size_t base_nbytes, lmc_changes *changes)
+{
+    lmc_stored block = {.bytes = stored,
+                        .nbytes = stored_nbytes,
+                        .base = base,
+                        .base_nbytes = base_nbytes,
+                        .changes = changes};
+    uint64_t hash;
+    if (changes)
+        changes->count = 0;
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    lmc_status status = changes ? check_changes(frame, block_index, &block, changes, &ctx->diag)
+                                : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (status == LMC_OK)
+        status = lmc_frame_decode_block(ctx, frame, block_index, &block, NULL, &hash, &ctx->diag);
+    if (status != LMC_OK && changes)
+        changes->count = 0;
     return lmc_ctx_end(ctx, status);
 }

@@ -205,7 +205,7 @@ class StCompareOptions(Sized):
 
 
 class StWriteOptions(Sized):
-    _fields_ = [*_START, ("level", c_int), *_FORCE, *_OUT, *_BASES]
+    _fields_ = [*_START, ("level", c_int), *_FORCE, *_OUT, *_BASES, ("base_writer", c_void_p)]
 
 
 class StOutputOptions(Sized):
@@ -396,6 +396,9 @@ frame_read_info = _call("lmc_frame_read_info", c_int, c_void_p, c_size_t, c_void
 frame_read_form = _call("lmc_frame_read_form", c_int, c_void_p, c_size_t, c_void_p, c_void_p)
 frame_create = _call("lmc_frame_create", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_uint64, c_void_p)
 frame_free = _call("lmc_frame_free", None, c_void_p)
+frame_block = _call("lmc_frame_block", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_size_t), POINTER(c_size_t))
+decode_delta_changes = _call("lmc_decode_delta_changes", c_int, c_void_p, c_void_p, c_uint64, c_void_p, c_size_t, c_void_p,
+                             c_size_t, c_void_p)
 
 st_container_name = _call("lmc_st_container_name", c_char_p, c_int)
 st_mode_name = _call("lmc_st_mode_name", c_char_p, c_int)
@@ -419,6 +422,12 @@ st_use_base = _call("lmc_st_use_base", c_int, c_void_p, c_void_p, _DIAG)
 st_read_range = _call("lmc_st_read_range", c_int, c_void_p, c_void_p, c_uint64, c_uint64, c_size_t, c_void_p, _DIAG)
 st_read_stored = _call("lmc_st_read_stored", c_int, c_void_p, c_uint64, c_uint64, c_size_t, c_void_p, _DIAG)
 st_read_many = _optional_call("lmc_st_read_many", c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, _DIAG)
+st_changes_find = _call("lmc_st_changes_find", c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_void_p, c_void_p,
+                        _DIAG)
+st_changes_free = _call("lmc_st_changes_free", None, c_void_p)
+st_changes_count = _call("lmc_st_changes_count", c_int, c_void_p, c_size_t, POINTER(c_uint64))
+st_changes_list = _call("lmc_st_changes_list", c_int, c_void_p, c_size_t, c_uint, c_void_p, c_void_p)
+st_changes_apply = _call("lmc_st_changes_apply", c_int, c_void_p, c_void_p, c_void_p, _DIAG)
 st_reader_create = _call("lmc_st_reader_create", c_int, c_void_p, c_uint64, c_void_p, _DIAG)
 st_reader_free = _call("lmc_st_reader_free", None, c_void_p)
 st_reader_read = _call("lmc_st_reader_read", c_int, c_void_p, c_uint64, c_size_t, c_void_p, _DIAG)

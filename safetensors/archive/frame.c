@@ -148,6 +148,15 @@ lmc_status st_frame_extent(const st_frame *frame, uint64_t first, uint64_t count
     return LMC_OK;
 }
 
+/* What decoding a block has come to. The codec's offsets are the frame's, not the block's. */
+static lmc_status blame_block(const st_frame *frame, lmc_ctx *ctx, lmc_status status, lmc_st_diag *diag)
+{
+    if (status == LMC_OK)
+        return LMC_OK;
+    st_fail_codec(diag, ctx, status, st_file_frame_offset(frame->file, frame->index));
+    return st_file_blame(frame->file, frame->index, status, diag);
+}
+
 lmc_status st_frame_decode(const st_frame *frame, lmc_ctx *ctx, const st_blocks *blocks, lmc_st_diag *diag)
 {
     const lmc_info *const info = &frame->info;
@@ -170,19 +179,24 @@ lmc_status st_frame_decode(const st_frame *frame, lmc_ctx *ctx, const st_blocks 
                                             blocks->dst_nbytes - dst_at,
                                             !blocks->entries ? NULL : &blocks->entries[i]);
         }
-        if (status != LMC_OK) {
-            /* the codec's offsets are the frame's, not the block's */
-            st_fail_codec(diag, ctx, status, st_file_frame_offset(frame->file, frame->index));
-            return st_file_blame(frame->file, frame->index, status, diag);
-        }
+        LMC_TRY(blame_block(frame, ctx, status, diag));
         src_at += block_nbytes;
         dst_at += content_nbytes;
     }
     return LMC_OK;
 }
 
-lmc_status st_frame_read(const st_frame *frame, lmc_ctx *ctx, const lmc_allocator *memory, st_buffer *room,
-                         st_blocks *blocks, lmc_st_diag *diag)
+lmc_status st_frame_decode_changes(const st_frame *frame, lmc_ctx *ctx, const st_blocks *block,
+                                   lmc_changes *changes, lmc_st_diag *diag)
+{
+    const lmc_status status =
+        lmc_decode_delta_changes(ctx, frame->coded, block->first, block->stored, block->stored_nbytes,
+                                 block->base, block->dst_nbytes, changes);
+    return blame_block(frame, ctx, status, diag);
+}
+
+lmc_status st_frame_read_stored(const st_frame *frame, const lmc_allocator *memory, st_buffer *room,
+                                st_blocks *blocks, lmc_st_diag *diag)
 {
     uint64_t offset = 0;
     LMC_TRY(st_frame_extent(frame, blocks->first, blocks->count, &offset, &blocks->stored_nbytes, diag));
@@ -190,9 +204,14 @@ lmc_status st_frame_read(const st_frame *frame, lmc_ctx *ctx, const lmc_allocato
     const lmc_status status =
         stored ? os_input_read(&frame->file->input, offset, stored, blocks->stored_nbytes, diag)
                : st_fail_nomem(diag);
-    if (status != LMC_OK)
-        return st_file_blame(frame->file, frame->index, status, diag);
     blocks->stored = stored;
+    return st_file_blame(frame->file, frame->index, status, diag);
+}
+
+lmc_status st_frame_read(const st_frame *frame, lmc_ctx *ctx, const lmc_allocator *memory, st_buffer *room,
+                         st_blocks *blocks, lmc_st_diag *diag)
+{
+    LMC_TRY(st_frame_read_stored(frame, memory, room, blocks, diag));
     return st_frame_decode(frame, ctx, blocks, diag);
 }
 

@@ -45,7 +45,15 @@ lmc_status st_frame_extent(const st_frame *frame, uint64_t first, uint64_t count
 /* Decodes blocks whose stored bytes are there. */
 lmc_status st_frame_decode(const st_frame *frame, lmc_ctx *ctx, const st_blocks *blocks, lmc_st_diag *diag);
 
-/* Reads the stored bytes of blocks into the room, and decodes them. */
+/* The changes of a run of one block, whose stored bytes and base are there (lmc_decode_delta_changes()). */
+lmc_status st_frame_decode_changes(const st_frame *frame, lmc_ctx *ctx, const st_blocks *block,
+                                   lmc_changes *changes, lmc_st_diag *diag);
+
+/* Reads the stored bytes of blocks into the room. */
+lmc_status st_frame_read_stored(const st_frame *frame, const lmc_allocator *memory, st_buffer *room,
+                                st_blocks *blocks, lmc_st_diag *diag);
+
+/* The same, and decodes them. */
 lmc_status st_frame_read(const st_frame *frame, lmc_ctx *ctx, const lmc_allocator *memory, st_buffer *room,
                          st_blocks *blocks, lmc_st_diag *diag);
 

@@ -188,6 +188,7 @@ lmc_status st_call_begin_write(st_call *call, const char *path, const lmc_st_wri
     set_base(call, own.base, own.base_dirs, own.base_dir_count);
     call->options.force = own.force;
     call->options.no_fsync = own.no_fsync;
+    call->options.base_writer = own.base_writer;
     return LMC_OK;
 }
 

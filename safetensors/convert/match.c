@@ -423,10 +423,11 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
     lmc_status status = LMC_OK;
     if (!matches->list || !search.candidates || !search.wanted || !search.proposals || !search.is_taken)
         status = st_fail_nomem(diag);
-    else
+    else if (!options->opened_base)
         status = match_rounded(&search);
-    if (status == LMC_OK && base) {
+    if (status == LMC_OK && base)
         match_names(&search);
+    if (status == LMC_OK && base && !options->opened_base) {
         search.candidate_count = 0;
         for (size_t i = 0; i < base_count; i++) {
             if (st_file_owner(base, i) != i)
@@ -436,7 +437,7 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
         }
         status = match_values(&search, 1);
     }
-    if (status == LMC_OK && base) {
+    if (status == LMC_OK && base && !options->opened_base) {
         match_proposals(&search);
         match_places(&search);
     }

@@ -45,6 +45,7 @@ void st_base_set_free(st_base_set *set);
  *   - a tensor of the base with its dtype and shape, whose values are near: the nearest of those with its name but for
  *     parts that wrappers add, or that stand where it stands in its file. Small ones are found by their names alone;
  *   - a file of another container: a tensor of the base with its place and size.
+ * With options->opened_base, only the second one counts.
  * base: NULL, or an open file. Free with st_matches_free() in every case. Errors: IO, NOMEM, CANCELLED, what the
  * source's read returned, what reading the base gives. */
 lmc_status st_matches_find(st_matches *matches, const st_source *source, const st_aliases *aliases,

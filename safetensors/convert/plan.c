@@ -72,10 +72,12 @@ static lmc_status add_base(st_conversion *conversion, lmc_st_file *base, lmc_st_
 lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
 {
     const st_options *const options = conversion->options;
-    if (!options->base)
-        return LMC_OK;
     lmc_st_diag cause;
     lmc_st_file *base = NULL;
+    if (options->opened_base)
+        return add_base(conversion, options->opened_base, diag);
+    if (!options->base)
+        return LMC_OK;
     const st_open how = {
         .path = options->base, .fd = -1, .allocator = options->allocator, .is_raw_allowed = options->raw};
     lmc_status status = st_file_open(&how, &base, &cause);

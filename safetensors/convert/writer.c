@@ -327,26 +327,114 @@ static lmc_status write_plain(const st_source *source, const os_output *output, 
     return status;
 }
 
+/* Puts the tensors in order, and makes their header. Ends with end_write() in every case. */
+static lmc_status begin_write(write_call *write, const lmc_st_writer *writer, lmc_st_diag *diag)
+{
+    *write = (write_call){
+        .order = st_allocate_array(&writer->memory, writer->tensor_count + 1, sizeof *write->order)};
+    if (!write->order)
+        return st_fail_nomem(diag);
+    for (size_t i = 0; i < writer->tensor_count; i++)
+        write->order[i] = &writer->tensors[i];
+    qsort(write->order, writer->tensor_count, sizeof *write->order, compare_tensors);
+    return make_header(writer, write->order, &write->header, diag);
+}
+
+static void end_write(write_call *write, const lmc_st_writer *writer)
+{
+    st_header_free(&write->header);
+    st_release(&writer->memory, write->order);
+}
+
+/* ---- the base in memory ---- */
+
+/* The first tensor that ends behind byte `at` of the data; the number of tensors if there is none. */
+static size_t find_tensor_at(const st_header *header, uint64_t at)
+{
+    size_t first = 0, end = header->tensor_count;
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        if (header->tensors[middle].end > at)
+            end = middle;
+        else
+            first = middle + 1;
+    }
+    return first;
+}
+
+/* An lmc_read_fn: bytes of the file that lmc_st_writer_write_plain() would write. */
+static lmc_status read_written(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    const write_call *const write = user;
+    const st_header *const header = &write->header;
+    const uint64_t data_at = 8 + header->text_nbytes;
+    unsigned char *next = dst;
+    unsigned char length[8];
+    lmc_store64(length, header->text_nbytes);
+    for (; nbytes > 0 && offset < data_at; nbytes--, offset++)
+        *next++ = offset < 8 ? length[offset] : (unsigned char)header->text[offset - 8];
+    if (nbytes == 0)
+        return LMC_OK;
+    uint64_t at = offset - data_at;
+    for (size_t i = find_tensor_at(header, at); nbytes > 0 && i < header->tensor_count; i++) {
+        const st_tensor *const tensor = &header->tensors[i];
+        const writer_tensor *const given = write->order[i];
+        const size_t count = tensor->end - at < nbytes ? (size_t)(tensor->end - at) : nbytes;
+        if (count == 0)
+            continue;
+        if (given->read)
+            LMC_TRY(given->read(given->user, at - tensor->begin, next, count));
+        else
+            memcpy(next, (const unsigned char *)given->data + (at - tensor->begin), count);
+        next += count;
+        nbytes -= count;
+        at += count;
+    }
+    return LMC_OK;
+}
+
+/* Opens the file that the writer of the base would write. *written serves its reads. */
+static lmc_status open_written(const lmc_st_writer *writer, const char *name, write_call *written,
+                               lmc_st_file **file, lmc_st_diag *diag)
+{
+    LMC_TRY(begin_write(written, writer, diag));
+    lmc_st_open_options how = LMC_INIT(lmc_st_open_options);
+    how.allocator = &writer->memory;
+    how.read = read_written;
+    how.read_user = written;
+    how.read_nbytes = 8 + written->header.text_nbytes + written->header.data_nbytes;
+    return lmc_st_open(name, &how, file, diag);
+}
+
+static lmc_status convert_written(const st_source *source, const os_place *out, st_call *call)
+{
+    const lmc_st_writer *const writer = call->options.base_writer;
+    const char *const name = call->options.base ? call->options.base : "base.safetensors";
+    write_call written;
+    if (!writer)
+        return st_convert_source(source, out, &call->options, call->result, call->diag);
+    lmc_status status = open_written(writer, name, &written, &call->options.opened_base, call->diag);
+    if (status == LMC_OK)
+        status = st_convert_source(source, out, &call->options, call->result, call->diag);
+    end_write(&written, writer);
+    return status;
+}
+
+/* ---- the calls ---- */
+
 static lmc_status write_as(int is_archive, const lmc_st_writer *writer, const char *out_path, st_call *call)
 {
-    lmc_status status = LMC_OK;
+    write_call write;
     if (!call->has_allocator)
         call->options.allocator = &writer->memory;
-    write_call write = {
-        .order = st_allocate_array(&writer->memory, writer->tensor_count + 1, sizeof *write.order)};
-    for (size_t i = 0; i < writer->tensor_count && write.order; i++)
-        write.order[i] = &writer->tensors[i];
-    if (write.order)
-        qsort(write.order, writer->tensor_count, sizeof *write.order, compare_tensors);
-    status =
-        write.order ? make_header(writer, write.order, &write.header, call->diag) : st_fail_nomem(call->diag);
+    lmc_status status = begin_write(&write, writer, call->diag);
     const st_source source = {.header = &write.header,
                               .original_nbytes = 8 + write.header.text_nbytes + write.header.data_nbytes,
                               .owner = &write,
                               .read = read_tensor};
     const os_place out = os_place_of(out_path);
     if (status == LMC_OK && is_archive) {
-        status = st_convert_source(&source, &out, &call->options, call->result, call->diag);
+        status = convert_written(&source, &out, call);
     } else if (status == LMC_OK) {
         os_output output;
         status = os_output_open(&output, &call->options, &out, NULL, 1, call->diag);
@@ -359,8 +447,7 @@ static lmc_status write_as(int is_archive, const lmc_st_writer *writer, const ch
             call->result->tensor_count = source.header->tensor_count;
         }
     }
-    st_header_free(&write.header);
-    st_release(&writer->memory, write.order);
+    end_write(&write, writer);
     return status;
 }
 

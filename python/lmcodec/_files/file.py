@@ -9,12 +9,15 @@ import os
 import threading
 import zlib
 from contextlib import contextmanager
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from .. import _abi, _codec, _waiting
 from .._buffer import LARGE_NBYTES, TRUSTED_EXPANSION, Buffer, new_bytearray
 from .._errors import ArgumentError, ClosedError, DataError, LimitError, TensorNotFound, check, check_status
 from .options import CallOptions, Path, Progress, encode_path, path_array
+
+if TYPE_CHECKING:
+    from .._changes.apply import Changes
 
 _WAITING_FROM_NBYTES = 16 << 20  # of content that is read in another thread
 _PIECE_NBYTES = 128 << 20  # is read in a small part of a second
@@ -338,6 +341,23 @@ class File:
         ends the call. Raises as read_into() does.
         """
         self._decode_many(self._open(), tensors, addresses, threads, progress)
+
+    def changes(self, name: str, *, base: Any = None, threads: int | None = None) -> Changes:
+        """The elements of a tensor that differ from those of the tensor that it was coded against, with their places.
+
+        base: a buffer with the base's content. By default it is read from the archive's base file.
+        threads: None for one per core. Base and result are verified. A tensor that stands alone, or is stored as another
+        one of this file, comes whole.
+        Raises TensorNotFound, ArgumentError (the base has another size or dtype), BaseError (it is missing, or another),
+        DataError, ChecksumError, OSError, MemoryError.
+        """
+        from .._changes.apply import changes_of
+
+        return changes_of(self, self.find(name), base, threads=threads)
+
+    def open_handle(self) -> Handle:
+        """The open file of the library. ClosedError."""
+        return self._open()
 
     def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int, *,
                    threads: int | None = 1) -> None:

@@ -57,7 +57,7 @@ class CallOptions:
         if base is not None:
             self.struct.base = encode_path(base)
         if base_dirs:
-            self.struct.base_dirs, self.struct.base_dir_count = self._keep(path_array(base_dirs)), len(base_dirs)
+            self.struct.base_dirs, self.struct.base_dir_count = self.keep(path_array(base_dirs)), len(base_dirs)
         call = call_of(progress)
         if call is not None:
             told = call
@@ -74,7 +74,7 @@ class CallOptions:
     def exclude(self, patterns: Sequence[str]) -> None:
         """Directories: files that are copied as they are."""
         if patterns:
-            self.struct.excludes, self.struct.exclude_count = self._keep(path_array(patterns)), len(patterns)
+            self.struct.excludes, self.struct.exclude_count = self.keep(path_array(patterns)), len(patterns)
 
     def tell_files(self, file_done: Callable[[str, str, int, int], object] | None) -> None:
         """Directories: file_done(path, event, bytes before, bytes after) is called after each file."""
@@ -100,7 +100,8 @@ class CallOptions:
             error.damages = tuple(self.damages)
             raise
 
-    def _keep(self, thing: Any) -> Any:
+    def keep(self, thing: Any) -> Any:
+        """`thing`, which must live as long as the call."""
         self._kept.append(thing)
         return thing
 
@@ -115,7 +116,7 @@ class CallOptions:
                 self._raised.append(error)
                 self.cancel.value = 1
 
-        return self._keep(kind(guarded))
+        return self.keep(kind(guarded))
 
 
 def _error(diag: Any) -> Exception:

@@ -144,26 +144,39 @@ def deserialize(data: bytes | bytearray | memoryview) -> list[tuple[str, dict[st
 
 
 def _entries(tensors: Mapping[str, Any], buffers: ExitStack) -> list[Entry]:
-    return [_entry(name, given, buffers) for name, given in tensors.items()]
+    return [entry_of_buffer(name, given, buffers) for name, given in tensors.items()]
 
 
-def _entry(name: str, given: Any, buffers: ExitStack) -> Entry:
+def entry_of_buffer(name: str, given: Any, buffers: ExitStack, writable: bool = False) -> Entry:
+    """The entry for a tensor as serialize_file() takes it. `buffers` keeps its memory in its place."""
     if hasattr(given, "data_ptr"):  # a TensorSpec
         return Entry(name, given.dtype, given.shape, given.data_ptr, given)
     dtype, shape, data = (given["dtype"], given["shape"], given["data"]) if isinstance(given, Mapping) else given
     dtype = NUMPY_NAMES.get(dtype) or dtype
-    buffer = buffers.enter_context(Buffer(data))
-    nbits = math.prod(shape) * _abi.DTYPE_NBITS[_abi.DTYPE_NAMES[dtype_of(dtype)]]
+    buffer = buffers.enter_context(Buffer(data, writable))
+    nbits = _nbits_of(dtype, shape)
     if nbits != buffer.nbytes * 8:
         raise ArgumentError("tensor %r: %s of shape %s has %d bits, the buffer %d"
                             % (name, dtype, list(shape), nbits, buffer.nbytes * 8))
     return Entry(name, dtype, shape, buffer.address, data)
 
 
+def _nbits_of(dtype: str, shape: Sequence[int]) -> int:
+    return math.prod(shape) * int(_abi.DTYPE_NBITS[_abi.DTYPE_NAMES[dtype_of(dtype)]])
+
+
+def nbytes_of(entry: Entry) -> int:
+    """Bytes of a tensor."""
+    return _nbits_of(entry.dtype, entry.shape) // 8
+
+
 def to_bytes(entries: Iterable[Entry], metadata: Mapping[str, str] | None, *, plain: bool, level: str = "default",
-             threads: int | None = None) -> bytes:
-    """The bytes of a file."""
-    options = _options(plain, level, threads=threads)
+             threads: int | None = None, base: Iterable[Entry] | None = None,
+             progress: Progress | None = None) -> bytes:
+    """The bytes of a file. base: an archive is coded against the file that these tensors would make."""
+    options = _options(plain, level, threads=threads, progress=progress)
+    if base is not None:
+        options.struct.base_writer = options.keep(_Writer(base, None)).pointer
     with memory.new_file() as file:
         options.struct.has_out_fd, options.struct.out_fd = 1, file.fileno()
         _write(entries, b"(memory)", metadata, plain, options)

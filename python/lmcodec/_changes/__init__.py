@@ -1,0 +1,1 @@
+"""Deltas between two versions of tensors in memory."""
