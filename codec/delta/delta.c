@@ -148,7 +148,7 @@ static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, c
         job->kernels->delta_join[element_log2](job->delta, scratch->strip_high, low, values + at, m, strip);
         LMC_TRY(lmc_exceptions_apply(job, exceptions, i, i + m, strip, diag));
         job->kernels->hash_update(scratch->hash_state, strip, m * job->element_nbytes);
-        lmc_strip_deliver(job, strip, values + at, i, m, dst);
+        lmc_strip_deliver(job, strip, values + at, i, m, NULL, dst);
     }
     return lmc_exceptions_end(exceptions, diag);
 }
@@ -208,7 +208,7 @@ static lmc_status decode_stored(const lmc_delta_job *job, const lmc_stored *bloc
     for (size_t at = 0; at < dst_nbytes && job->changes; at += lmc_delta_strip_nbytes(job))
         lmc_strip_deliver(job, content + at, block->base + at, at / job->element_nbytes,
                           lmc_min_size(dst_nbytes - at, lmc_delta_strip_nbytes(job)) / job->element_nbytes,
-                          dst);
+                          NULL, dst);
     *content_hash = job->kernels->hash(content, dst_nbytes, 0);
     return LMC_OK;
 }

@@ -47,6 +47,7 @@ const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, 
 {
     const unsigned element_nbytes = job->element_nbytes, element_log2 = lmc_element_log2(element_nbytes);
     const uint8_t *const values = job->base_form == LMC_BASE_PLAIN ? base : job->base_values;
+    uint32_t *ends = job->scratch->class_ends;
     memset(lists->count, 0, sizeof lists->count);
     for (size_t at = 0; at < nbytes; at += lmc_delta_strip_nbytes(job)) {
         const size_t m = lmc_min_size(nbytes - at, lmc_delta_strip_nbytes(job));
@@ -54,29 +55,25 @@ const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, 
             (void)lmc_base_take(job, base, at, m);
         job->kernels->classify[element_log2](job->delta, values + at, m / element_nbytes,
                                              job->scratch->classes + at / element_nbytes, lists->count);
+        for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+            *ends++ = (uint32_t)lists->count[c];
     }
     return values;
 }
 
 /* ---- what becomes of the content when it is decoded ---- */
 
-/* Lists those of n elements that differ from the base's while there is room. element_nbytes is a constant wherever this
- * is used. */
-LMC_INLINE void list_changes(const lmc_delta_job *job, const unsigned element_nbytes, const uint8_t *strip,
-                             const uint8_t *values, size_t first, size_t n)
+/* Lists the elements of a strip whose bit is set while there is room. element_nbytes is a constant wherever this is
+ * used. */
+LMC_INLINE void list_changes(lmc_changes *changes, const unsigned element_nbytes, const uint8_t *strip,
+                             size_t first, size_t n, const uint64_t *changed)
 {
-    lmc_changes *const changes = job->changes;
     uint8_t *const listed = changes->values;
-    uint64_t changed[LMC_STRIP_VALUES / 64];
-    const size_t count =
-        job->kernels->find_changed[lmc_element_log2(element_nbytes)](strip, values, n, changed);
-    size_t at = changes->count;
-    changes->count += count;
-    if (changes->count > changes->capacity)
-        return;
-    for (size_t w = 0; w < lmc_div_ceil(n, 64) && at < changes->count; w++) {
-        for (uint64_t word = changed[w]; word != 0; word &= word - 1, at++) {
-            const size_t i = 64 * w + lmc_lowest_bit(word);
+    for (size_t w = 0; w < lmc_div_ceil(n, 64); w++) {
+        for (uint64_t word = changed[w]; word != 0; word &= word - 1) {
+            const size_t i = 64 * w + lmc_lowest_bit(word), at = changes->count++;
+            if (at >= changes->capacity)
+                continue;
             changes->places[at] = (uint32_t)(first + i);
             memcpy(listed + at * element_nbytes, strip + i * element_nbytes, element_nbytes);
         }
@@ -84,19 +81,24 @@ LMC_INLINE void list_changes(const lmc_delta_job *job, const unsigned element_nb
 }
 
 void lmc_strip_deliver(const lmc_delta_job *job, const uint8_t *strip, const uint8_t *values, size_t first,
-                       size_t n, uint8_t *dst)
+                       size_t n, const uint64_t *changed, uint8_t *dst)
 {
     const unsigned element_nbytes = job->element_nbytes;
+    uint64_t found[LMC_STRIP_VALUES / 64];
     if (!job->changes) {
         if (job->past_cache)
             job->kernels->copy_past_cache(dst + first * element_nbytes, strip, n * element_nbytes);
         return;
     }
+    if (!changed)
+        (void)job->kernels->find_changed[lmc_element_log2(element_nbytes)](strip, values, n, found);
+    if (!changed)
+        changed = found;
     switch (element_nbytes) {
-    case 1: list_changes(job, 1, strip, values, first, n); break;
-    case 2: list_changes(job, 2, strip, values, first, n); break;
-    case 4: list_changes(job, 4, strip, values, first, n); break;
-    default: list_changes(job, 8, strip, values, first, n); break;
+    case 1: list_changes(job->changes, 1, strip, first, n, changed); break;
+    case 2: list_changes(job->changes, 2, strip, first, n, changed); break;
+    case 4: list_changes(job->changes, 4, strip, first, n, changed); break;
+    default: list_changes(job->changes, 8, strip, first, n, changed); break;
     }
 }
 

@@ -63,7 +63,7 @@ LMC_INLINE size_t lmc_delta_strip_nbytes(const lmc_delta_job *job)
 const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size_t at, size_t nbytes);
 
 /* Goes through all of the base, nbytes of values. Its hash was begun, and covers `from` bytes of values already; the
- * caller ends it. Finds the class of each element, and lists->count. Returns the values. */
+ * caller ends it. Finds the class of each element, the class_ends of each strip, and lists->count. Returns the values. */
 const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, size_t nbytes, size_t from,
                                  lmc_class_lists *lists);
 
@@ -76,9 +76,10 @@ LMC_INLINE uint8_t *lmc_strip_place(const lmc_delta_job *job, uint8_t *dst, size
     return job->past_cache || job->changes ? job->scratch->strip_values : dst + first * job->element_nbytes;
 }
 
-/* Brings them to dst, or lists those that differ from `values`, the base's. */
+/* Brings them to dst, or lists those that differ from `values`, the base's. changed: a bit for each element, set if it
+ * does; NULL: not known. */
 void lmc_strip_deliver(const lmc_delta_job *job, const uint8_t *strip, const uint8_t *values, size_t first,
-                       size_t n, uint8_t *dst);
+                       size_t n, const uint64_t *changed, uint8_t *dst);
 
 /* ---- high parts of one class ---- */
 

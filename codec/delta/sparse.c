@@ -359,10 +359,10 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
     return LMC_OK;
 }
 
-/* Restores the elements of a strip that are changed; it holds the base's. element_nbytes is a constant wherever this is
- * used. */
+/* Restores the elements of a strip that are changed; it holds the base's. Sets the bits of those that differ then: a
+ * list of a whole class has others, too. element_nbytes is a constant wherever this is used. */
 LMC_INLINE void change_elements(const lmc_delta_job *job, const unsigned element_nbytes, size_t count,
-                                uint16_t **high, uint8_t *strip)
+                                uint16_t **high, uint8_t *strip, uint64_t *changed)
 {
     const unsigned transform = job->delta->transform, nbits = 8 * element_nbytes;
     const uint16_t used = (uint16_t)lmc_low_mask(lmc_delta_high_nbits(job->delta));
@@ -373,6 +373,7 @@ LMC_INLINE void change_elements(const lmc_delta_job *job, const unsigned element
         const uint64_t b = lmc_load_n(element, element_nbytes);
         const uint64_t x = lmc_delta_apply(transform, h & used, h >> 15, b, nbits);
         memcpy(element, &x, element_nbytes);
+        changed[change.element / 64] |= (uint64_t)(x != b) << change.element % 64;
     }
 }
 
@@ -383,6 +384,7 @@ static lmc_status restore_strips(const lmc_delta_job *job, const uint8_t *values
 {
     const lmc_kernels *const kernels = job->kernels;
     lmc_scratch *const scratch = job->scratch;
+    uint64_t changed[LMC_STRIP_VALUES / 64];
     lmc_change_search search;
     lmc_change_search_open(&search, lists->places, job->delta->class_count);
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
@@ -391,17 +393,21 @@ static lmc_status restore_strips(const lmc_delta_job *job, const uint8_t *values
         uint8_t *const strip = lmc_strip_place(job, dst, i);
         memcpy(strip, values + at, nbytes);
         const size_t ahead_nbytes = lmc_min_size(n - i - m, LMC_STRIP_VALUES) * job->element_nbytes;
+        search.ends = scratch->class_ends + i / LMC_STRIP_VALUES * LMC_FMT_CLASS_COUNT_MAX;
         const size_t count = kernels->locate_changes(scratch->classes + i, m, &search, scratch->changes,
                                                      values + at + nbytes, ahead_nbytes);
+        memset(changed, 0, sizeof changed);
         switch (job->element_nbytes) {
-        case 1: change_elements(job, 1, count, lists->high, strip); break;
-        case 2: change_elements(job, 2, count, lists->high, strip); break;
-        case 4: change_elements(job, 4, count, lists->high, strip); break;
-        default: change_elements(job, 8, count, lists->high, strip); break;
+        case 1: change_elements(job, 1, count, lists->high, strip, changed); break;
+        case 2: change_elements(job, 2, count, lists->high, strip, changed); break;
+        case 4: change_elements(job, 4, count, lists->high, strip, changed); break;
+        default: change_elements(job, 8, count, lists->high, strip, changed); break;
         }
+        const size_t exceptions_left = exceptions->count;
         LMC_TRY(lmc_exceptions_apply(job, exceptions, i, i + m, strip, diag));
         kernels->hash_update(scratch->hash_state, strip, nbytes);
-        lmc_strip_deliver(job, strip, values + at, i, m, dst);
+        lmc_strip_deliver(job, strip, values + at, i, m,
+                          exceptions->count == exceptions_left ? changed : NULL, dst);
     }
     return lmc_exceptions_end(exceptions, diag);
 }

@@ -182,6 +182,8 @@ typedef struct lmc_change_search {
     const uint32_t *next_place[LMC_FMT_CLASS_COUNT_MAX]; /* places not found yet, rising, then LMC_NO_PLACE */
     uint32_t wanted[LMC_FMT_CLASS_COUNT_MAX];            /* the next place itself */
     uint32_t counts[LMC_FMT_CLASS_COUNT_MAX];            /* elements of each class so far */
+    const uint32_t
+        *ends; /* the caller's: what counts are to be behind the elements that are looked at next */
 } lmc_change_search;
 
 /* places: for each of class_count classes, a list with LMC_NO_PLACE at its end. */
@@ -189,6 +191,7 @@ LMC_INLINE void lmc_change_search_open(lmc_change_search *search, const uint32_t
                                        unsigned class_count)
 {
     static const uint32_t none = LMC_NO_PLACE;
+    search->ends = NULL;
     for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++) {
         search->next_place[c] = c < class_count ? places[c] : &none;
         search->wanted[c] = *search->next_place[c];
@@ -390,8 +393,8 @@ typedef struct lmc_kernels {
     size_t (*number_changes)(const uint8_t *classes, const uint64_t *changed, uint32_t whole, size_t n,
                              uint32_t *counts, lmc_change *changes);
 
-    /* The inverse: lists those of n <= LMC_STRIP_VALUES elements whose places are given. The changes of a class are in
-     * order. Meanwhile brings ahead_nbytes bytes from `ahead` on into the caches. */
+    /* The inverse: lists those of n <= LMC_STRIP_VALUES elements whose places are given. search->ends must be set. The
+     * changes of a class are in order. Meanwhile brings ahead_nbytes bytes from `ahead` on into the caches. */
     size_t (*locate_changes)(const uint8_t *classes, size_t n, lmc_change_search *search, lmc_change *changes,
                              const uint8_t *ahead, size_t ahead_nbytes);
 

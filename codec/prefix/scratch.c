@@ -13,6 +13,8 @@ static uint8_t *place_member(uint8_t *memory, size_t *used, size_t nbytes)
 static size_t lay_out_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t used)
 {
     s->classes = place_member(memory, &used, n + 64);
+    s->class_ends = (uint32_t *)(void *)place_member(
+        memory, &used, lmc_div_ceil(n, LMC_STRIP_VALUES) * LMC_FMT_CLASS_COUNT_MAX * sizeof(uint32_t));
     s->high_lists = place_member(memory, &used, LMC_HIGH_LISTS_NBYTES(n));
     s->wide_high = (uint16_t *)(void *)place_member(memory, &used, (n + LMC_HIGH_SLACK) * sizeof(uint16_t));
     s->symbols = place_member(memory, &used, n + LMC_SYMBOLS_SLACK);

@@ -55,6 +55,7 @@ typedef struct lmc_scratch {
     uint64_t *exception_bits; /* as bitset */
     lmc_group *groups;        /* of LMC_GROUP_COUNT_MAX(value_capacity) */
     /* for deltas, else NULL: */
+    uint32_t *class_ends;     /* for each strip of a block, elements of each class up to its end */
     uint8_t *classes;         /* value_capacity, padded */
     uint8_t *high_lists;      /* lists of all classes: LMC_HIGH_LISTS_NBYTES */
     uint16_t *wide_high;      /* of one list: value_capacity + LMC_HIGH_SLACK */

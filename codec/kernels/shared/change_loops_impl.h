@@ -3,7 +3,7 @@
  * has defined, for a group of 64 classes:
  *
  *   count_group(classes, counts)   adds the elements of each of LMC_FMT_CLASS_COUNT_MAX classes to counts
- * class_mask(classes, class)     a bit for each element: is it of the class?
+ *   class_mask(classes, class)     a bit for each element: is it of the class?
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_CHANGE_LOOPS_IMPL_H
 #define LMC_CODEC_KERNELS_SHARED_CHANGE_LOOPS_IMPL_H
@@ -81,6 +81,7 @@ static size_t number_changes(const uint8_t *classes, const uint64_t *changed, ui
     return count;
 }
 
+#ifndef HAS_BIT_OF_RANK
 /* The place of the set bit of that rank, counted from 0. */
 LMC_INLINE unsigned bit_of_rank(uint64_t mask, uint32_t rank)
 {
@@ -88,31 +89,29 @@ LMC_INLINE unsigned bit_of_rank(uint64_t mask, uint32_t rank)
         mask &= mask - 1;
     return lmc_lowest_bit(mask);
 }
+#endif
 
+/* Classes are gone through one by one, and only as far as changes are wanted. */
 static size_t locate_changes(const uint8_t *classes, size_t n, lmc_change_search *search, lmc_change *changes,
                              const uint8_t *ahead, size_t ahead_nbytes)
 {
     (void)ahead, (void)ahead_nbytes;
-    uint32_t *const counts = search->counts;
     size_t count = 0;
-    for (size_t g = 0; g < n; g += CHANGE_GROUP) {
-        uint32_t before[LMC_FMT_CLASS_COUNT_MAX];
-        uint32_t reached = 0;
-        memcpy(before, counts, sizeof before);
-        if (n - g >= CHANGE_GROUP)
-            count_group(classes + g, counts);
-        else
-            count_last(classes + g, n - g, counts);
-        for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
-            reached |= (uint32_t)(search->wanted[c] < counts[c]) << c;
-        for (; reached != 0; reached &= reached - 1) {
-            const unsigned c = lmc_lowest_bit(reached);
-            const uint64_t mask = class_mask(classes + g, (uint8_t)c);
-            for (; search->wanted[c] < counts[c]; search->wanted[c] = *++search->next_place[c])
-                changes[count++] = (lmc_change){
-                    search->wanted[c], (uint16_t)(g + bit_of_rank(mask, search->wanted[c] - before[c])),
-                    (uint8_t)c};
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++) {
+        const uint32_t end = search->ends[c];
+        uint32_t before = search->counts[c], wanted = search->wanted[c];
+        for (size_t g = 0; wanted < end && g < n; g += CHANGE_GROUP) {
+            uint64_t mask = class_mask(classes + g, (uint8_t)c);
+            if (n - g < CHANGE_GROUP)
+                mask &= lmc_low_mask((unsigned)(n - g));
+            const uint32_t reached = before + lmc_popcount64(mask);
+            for (; wanted < reached; wanted = *++search->next_place[c])
+                changes[count++] =
+                    (lmc_change){wanted, (uint16_t)(g + bit_of_rank(mask, wanted - before)), (uint8_t)c};
+            before = reached;
         }
+        search->wanted[c] = wanted;
+        search->counts[c] = end;
     }
     return count;
 }

@@ -309,6 +309,7 @@ static int changes_case(const lmc_kernels *k, unsigned class_count, size_t n, un
         step = lmc_min_size(64 * (1 + random_below(32)), n - i);
         const size_t numbered = k->number_changes(classes + i, changed + i / 64, whole, step, counts, found);
         good &= at + numbered <= count && are_changes(found, numbered, expected + at, i);
+        search.ends = counts;
         const size_t located =
             k->locate_changes(classes + i, step, &search, found, classes, random_below(2) ? 4 * step : 0);
         good &= located == numbered && are_changes(found, located, expected + at, i);
