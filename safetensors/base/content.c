@@ -187,11 +187,20 @@ static span span_in(const st_step *step, span wanted)
 }
 
 /* Reads `part` of the step to the start of a buffer that has `wanted_nbytes` bytes at least: what it lacks are
- * zeros. */
+ * zeros. What lies in memory is not copied. */
 static lmc_status read_padded(const st_step *step, const st_content_room *room, st_buffer *buffer, span part,
                               size_t wanted_nbytes, const unsigned char **bytes, lmc_st_diag *diag)
 {
     const size_t nbytes = (size_t)(part.end - part.begin);
+    const os_input *const input = &step->frame.file->input;
+    if (!step->frame.coded && input->find && nbytes == wanted_nbytes) {
+        const uint64_t offset = step->frame.file->places[step->frame.index] + part.begin;
+        const unsigned char *const found = input->find(input->user, offset, nbytes);
+        if (found) {
+            *bytes = found;
+            return LMC_OK;
+        }
+    }
     unsigned char *const dst =
         st_buffer_grow(room->memory, buffer, nbytes > wanted_nbytes ? nbytes : wanted_nbytes);
     if (!dst)

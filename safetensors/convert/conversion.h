@@ -51,9 +51,9 @@ typedef struct st_convert_item {
 lmc_status st_convert_prepare(void *user, st_worker *worker, st_slot *slot);
 void st_convert_release(void *user, st_slot *slot);
 
-/* Content bytes of a tensor if they were read ahead, else NULL. */
-const unsigned char *st_convert_find_ahead(const st_conversion *conversion, const st_worker *worker,
-                                           size_t index, uint64_t offset, size_t nbytes);
+/* Content bytes of a tensor if they were read ahead or lie in memory, else NULL. */
+const unsigned char *st_convert_find(const st_conversion *conversion, const st_worker *worker, size_t index,
+                                     uint64_t offset, size_t nbytes);
 
 /* What content bytes [begin, end) of the base of tensor `match` are, in the worker's base buffer, until that is
  * used again; worker->content and ->stored are used too. */

@@ -63,8 +63,8 @@ static lmc_status read_blocks(const st_conversion *conversion, st_worker *worker
                                  end < item->info.base_nbytes ? end : item->info.base_nbytes, &blocks->base);
     }
     blocks->content_nbytes = part->content_nbytes;
-    blocks->content = st_convert_find_ahead(conversion, worker, slot->index,
-                                            part->first_block * slot->block_nbytes, part->content_nbytes);
+    blocks->content = st_convert_find(conversion, worker, slot->index, part->first_block * slot->block_nbytes,
+                                      part->content_nbytes);
     if (status == LMC_OK && blocks->content)
         return LMC_OK;
     unsigned char *const content =

@@ -149,10 +149,13 @@ typedef struct plan_input {
     const st_content *base;
 } plan_input;
 
-const unsigned char *st_convert_find_ahead(const st_conversion *conversion, const st_worker *worker,
-                                           size_t index, uint64_t offset, size_t nbytes)
+const unsigned char *st_convert_find(const st_conversion *conversion, const st_worker *worker, size_t index,
+                                     uint64_t offset, size_t nbytes)
 {
-    const uint64_t *const places = conversion->source->places;
+    const st_source *const source = conversion->source;
+    const uint64_t *const places = source->places;
+    if (source->find)
+        return source->find(source, index, offset, nbytes);
     return !places ? NULL : os_window_find(&worker->ahead, places[index] + offset, nbytes);
 }
 
@@ -161,7 +164,7 @@ static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nb
     const plan_input *const input = user;
     const st_source *const source = input->conversion->source;
     const unsigned char *const ahead =
-        st_convert_find_ahead(input->conversion, input->worker, input->index, offset, nbytes);
+        st_convert_find(input->conversion, input->worker, input->index, offset, nbytes);
     if (ahead) {
         memcpy(dst, ahead, nbytes);
         return LMC_OK;

@@ -20,6 +20,8 @@ struct st_source {
      * tensor. */
     lmc_status (*read)(const st_source *source, size_t index, uint64_t offset, void *dst, size_t nbytes,
                        lmc_st_diag *diag);
+    /* Where these bytes lie in memory, or NULL. May itself be NULL. */
+    const void *(*find)(const st_source *source, size_t index, uint64_t offset, size_t nbytes);
 };
 
 /* Names tensor `index` in a diagnostic and passes `status` on. */

@@ -301,6 +301,14 @@ static lmc_status read_tensor(const st_source *source, size_t index, uint64_t of
     return st_source_blame(source, index, status, diag);
 }
 
+/* An st_source's find(). */
+static const void *find_tensor(const st_source *source, size_t index, uint64_t offset, size_t nbytes)
+{
+    const write_call *const call = source->owner;
+    const unsigned char *const data = call->order[index]->data;
+    return nbytes == 0 || call->order[index]->read ? NULL : data + offset;
+}
+
 static lmc_status write_plain(const st_source *source, const os_output *output, const st_call *call)
 {
     const st_options *const options = &call->options;
@@ -393,6 +401,21 @@ static lmc_status read_written(void *user, uint64_t offset, void *dst, size_t nb
     return LMC_OK;
 }
 
+/* An os_input's find(): bytes of one tensor. */
+static const void *find_written(const void *user, uint64_t offset, size_t nbytes)
+{
+    const write_call *const write = user;
+    const st_header *const header = &write->header;
+    const uint64_t data_at = 8 + header->text_nbytes;
+    if (offset < data_at || nbytes == 0)
+        return NULL;
+    const size_t i = find_tensor_at(header, offset - data_at);
+    if (i == header->tensor_count || write->order[i]->read ||
+        nbytes > header->tensors[i].end + data_at - offset)
+        return NULL;
+    return (const unsigned char *)write->order[i]->data + (offset - data_at - header->tensors[i].begin);
+}
+
 /* Opens the file that the writer of the base would write. *written serves its reads. */
 static lmc_status open_written(const lmc_st_writer *writer, const char *name, write_call *written,
                                lmc_st_file **file, lmc_st_diag *diag)
@@ -403,7 +426,9 @@ static lmc_status open_written(const lmc_st_writer *writer, const char *name, wr
     how.read = read_written;
     how.read_user = written;
     how.read_nbytes = 8 + written->header.text_nbytes + written->header.data_nbytes;
-    return lmc_st_open(name, &how, file, diag);
+    LMC_TRY(lmc_st_open(name, &how, file, diag));
+    (*file)->input.find = find_written;
+    return LMC_OK;
 }
 
 static lmc_status convert_written(const st_source *source, const os_place *out, st_call *call)
@@ -431,7 +456,8 @@ static lmc_status write_as(int is_archive, const lmc_st_writer *writer, const ch
     const st_source source = {.header = &write.header,
                               .original_nbytes = 8 + write.header.text_nbytes + write.header.data_nbytes,
                               .owner = &write,
-                              .read = read_tensor};
+                              .read = read_tensor,
+                              .find = find_tensor};
     const os_place out = os_place_of(out_path);
     if (status == LMC_OK && is_archive) {
         status = convert_written(&source, &out, call);

@@ -32,7 +32,9 @@ typedef struct os_identity {
 typedef struct os_input {
     int fd;           /* -1: not open, or read by a function */
     lmc_read_fn read; /* NULL: by the descriptor */
-    void *user;
+    /* Where these bytes lie in memory, or NULL: read() brings them. May itself be NULL. */
+    const void *(*find)(const void *user, uint64_t offset, size_t nbytes);
+    void *user; /* of both functions */
     uint64_t nbytes;
     os_identity identity; /* at its opening */
     os_attributes attributes;
