@@ -109,7 +109,10 @@ typedef void (*lmc_run_step_fn)(void *user, lmc_run_event event, const lmc_run_s
 
 /* Fields of several structs. Those that lmc_st.h explains mean the same here.
  *  dry_run     1: nothing is changed, and step_done gets what would be done.
- *  step_done   may be NULL. */
+ *  step_done   may be NULL.
+ *  base_snapshot  NULL, or a plain copy of the snapshot of step `base_step`. It is read instead of that step where this
+ *              is the new step's base, which saves decoding its chain. The caller warrants that it is equal: of other
+ *              content, the new step cannot be restored. */
 typedef struct lmc_run_add_options {
     size_t struct_size; /* sizeof(lmc_run_add_options); set by LMC_INIT(), as in the structs below */
     lmc_st_common common;
@@ -125,6 +128,8 @@ typedef struct lmc_run_add_options {
     lmc_run_step_fn step_done;
     lmc_st_file_fn file_done;
     lmc_st_fault_fn warning;
+    const char *base_snapshot;
+    uint64_t base_step;
 } lmc_run_add_options;
 
 typedef struct lmc_run_drop_options { /* also of lmc_run_keep() */

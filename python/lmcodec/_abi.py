@@ -248,7 +248,7 @@ STEP_DONE = ctypes.CFUNCTYPE(None, c_void_p, c_int, POINTER(RunStep))
 class RunAddOptions(Sized):
     _fields_ = [*_START, ("has_step", c_int), ("step", c_uint64), ("key_every", c_uint), ("dry_run", c_int),
                 ("level", c_int), *_FORCE, *_EXCLUDES, ("step_done", STEP_DONE), ("file_done", FILE_DONE),
-                ("warning", FAULT)]
+                ("warning", FAULT), ("base_snapshot", c_char_p), ("base_step", c_uint64)]
 
 
 class RunDropOptions(Sized):

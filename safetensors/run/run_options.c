@@ -63,6 +63,8 @@ lmc_status st_run_call_begin_add(st_run_call *call, const char *run_dir, const l
     call->step = own.step;
     call->request.key_every = own.key_every;
     call->request.dry_run = own.dry_run;
+    call->request.base_snapshot = own.base_snapshot;
+    call->request.base_step = own.base_step;
     set_step_done(call, own.step_done);
     options->force = own.force;
     options->no_fsync = own.no_fsync;

@@ -101,9 +101,11 @@ static lmc_status stage_step(addition *addition)
     uint64_t schema = 0;
     uint64_t base_schema = 0;
     st_model base_model;
+    st_options options = addition->options;
     const st_model *const base = choose_step(addition);
-    const lmc_status status =
-        stage_on(addition, base ? base->name : NULL, &addition->options, base ? &schema : NULL);
+    if (base && base->step == addition->request->base_step)
+        options.base = addition->request->base_snapshot;
+    const lmc_status status = stage_on(addition, base ? base->name : NULL, &options, base ? &schema : NULL);
     if (base && may_be_base_fault(status))
         return stage_alone(addition);
     if (status != LMC_OK || !base || (addition->model.base_count == 0 && !addition->model.has_unknown_base))

@@ -88,7 +88,8 @@ lmc_status st_store_stage(const st_store_session *store, const char *path, const
     /* the base of a directory is a directory, that of a file a file */
     if (status == LMC_OK && base && !is_directory)
         status = st_model_find_archive(memory, base_dir, &base_path, store->diag);
-    own.base = base_path ? base_path : base_dir;
+    if (!base || !options->base)
+        own.base = base_path ? base_path : base_dir;
     own.force = 0;
     if (status == LMC_OK)
         status =

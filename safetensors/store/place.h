@@ -8,8 +8,8 @@
 #include "safetensors/store/session.h"
 
 /* Writes the archives of a file or a directory to ST_STORE_STAGED, where nothing is. base: the name of the model that
- * it is based on; NULL: none, or the options choose. *model: all but the depth; free it in every case. schema: as
- * st_model_describe(). Errors: as lmc_st_convert(). */
+ * it is based on, which is read from options->base if that is set; NULL: none, or the options choose. *model: all but
+ * the depth; free it in every case. schema: as st_model_describe(). Errors: as lmc_st_convert(). */
 lmc_status st_store_stage(const st_store_session *store, const char *path, const char *name, const char *base,
                           const st_options *options, st_model *model, uint64_t *schema);
 

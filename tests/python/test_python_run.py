@@ -416,6 +416,40 @@ def test_an_interrupt_ends_the_wait_for_the_lock(files, directory):
     assert len(run) == 5
 
 
+# ---- a plain copy of the base ----
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_base_snapshot(files, directory, restored):
+    run, paths = files
+    with open(run.path(40, "step40.safetensors"), "r+b") as file:  # the key frame of the newest step
+        file.seek(-1000, os.SEEK_END)
+        file.write(b"damage" * 10)
+    if restored:  # as a step alone gives it
+        os.mkdir(os.path.join(directory, "back"))
+        paths[50] = os.path.join(directory, "back", "step50.safetensors")
+        lmcodec.restore(run.path(50, "step50.safetensors"), paths[50],
+                        base=os.path.join(directory, "step40.safetensors"))
+    added = run.add(write_file(directory, 60), key_every=9, base_snapshot=paths[50])
+    assert added.base == 50 and added.chain == 2
+    shutil.copy2(os.path.join(directory, "step60.safetensors"), os.path.join(directory, "other.safetensors"))
+    os.utime(os.path.join(directory, "step60.safetensors"))
+    path = write_file(directory, 70)
+    for name in ("step60.safetensors", "other.safetensors"):  # another time, another name: step 60 must be decoded
+        assert run.add(path, base_snapshot=os.path.join(directory, name), force=True).base is None
+    assert same(run.load(70, framework="np"), arrays_at(70))
+
+
+@pytest.mark.parametrize("other", ["none", "checkpoint-100", "checkpoint-200/model.safetensors", "changed"])
+def test_base_snapshot_that_is_another(folders, directory, other):
+    run, paths = folders
+    shutil.copytree(paths[200], os.path.join(directory, "changed"))
+    with open(os.path.join(directory, "changed", "more"), "w"):
+        pass
+    path = write_checkpoint(directory, 300)
+    assert run.add(path, base_snapshot=os.path.join(directory, other)).base == 200
+    run.compare(300, path)
+
+
 # ---- PyTorch ----
 
 def test_torch(folders, directory):

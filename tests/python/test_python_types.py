@@ -15,6 +15,7 @@ from pathlib import Path
 import lmcodec
 import lmcodec.dcp
 import lmcodec.remote
+import lmcodec.rl
 import lmcodec.torch
 from lmcodec import (File, Result, Run, RunInfo, Step, Store, StoredModel, StorePlan, TensorCoding, TensorInfo,
                      safe_open)
@@ -49,6 +50,9 @@ def main(path: Path) -> int:
         original.read(3)
     run = Run(path)
     step: Step = run.add(path, 5, key_every=3, step_done=lambda event, step: print(event, step.ratio))
+    step = lmcodec.rl.publish(path, "root", previous=None, last=2)
+    version: int = lmcodec.rl.pull("root", path, step.step, force=True)
+    names += [str(version), *(str(step.base) for step in lmcodec.rl.versions("root"))]
     step = run.add(6, {"w": lmcodec.torch.load_file(path)["w"]}) or run[6]
     latest: Step | None = run.latest
     with run.checkout(step, progress=True) as plain:

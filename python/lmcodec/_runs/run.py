@@ -155,19 +155,22 @@ class Run:
     @overload
     def add(self, snapshot: Path, step: SupportsIndex | None = None, *, key_every: int | None = None,
             level: str = "default", force: bool = False, excludes: Sequence[str] = (), dry_run: bool = False,
-            fsync: bool = True, threads: int | None = None, progress: Progress | None = None,
-            file_done: FileDone | None = None, step_done: StepDone | None = None) -> Step: ...
+            base_snapshot: Path | None = None, fsync: bool = True, threads: int | None = None,
+            progress: Progress | None = None, file_done: FileDone | None = None,
+            step_done: StepDone | None = None) -> Step: ...
 
     @overload
     def add(self, snapshot: SupportsIndex, step: Mapping[str, Any], *, key_every: int | None = None,
             level: str = "default", force: bool = False, excludes: Sequence[str] = (), dry_run: bool = False,
-            fsync: bool = True, threads: int | None = None, progress: Progress | None = None,
-            file_done: FileDone | None = None, step_done: StepDone | None = None) -> Step: ...
+            base_snapshot: Path | None = None, fsync: bool = True, threads: int | None = None,
+            progress: Progress | None = None, file_done: FileDone | None = None,
+            step_done: StepDone | None = None) -> Step: ...
 
     def add(self, snapshot: Any, step: Any = None, *, key_every: int | None = None,
             level: str = "default", force: bool = False, excludes: Sequence[str] = (), dry_run: bool = False,
-            fsync: bool = True, threads: int | None = None, progress: Progress | None = None,
-            file_done: FileDone | None = None, step_done: StepDone | None = None) -> Step:
+            base_snapshot: Path | None = None, fsync: bool = True, threads: int | None = None,
+            progress: Progress | None = None, file_done: FileDone | None = None,
+            step_done: StepDone | None = None) -> Step:
         """add(snapshot) adds a snapshot, a file or a directory, which is never changed. add(step, tensors) adds tensors
         of torch, NumPy or JAX by their names, as the file model.safetensors. Once this returns, it is safe in the run.
 
@@ -177,6 +180,9 @@ class Run:
         level: "default", "fast" or "max". excludes: patterns of files that are copied as they are.
         force: replaces a step that is there with other content. Equal content is a success: "already there".
         dry_run: changes nothing; the result says what would happen.
+        base_snapshot: the snapshot that was added as the newest step, or what restore() gives of that. It is read
+            instead of the step, which takes less time the longer its chain is. It is ignored if it is not there, or
+            its files have other names, sizes or times of modification than those of the step.
 
         Raises FileExistsError (the step is there with other content), ArgumentError (the name contains no step), and as
         convert().
@@ -186,8 +192,8 @@ class Run:
         if isinstance(step, Mapping):
             with written(step, os.fsdecode(self._path)) as file:
                 return self.add(file, snapshot, key_every=key_every, level=level, force=force, excludes=excludes,
-                                dry_run=dry_run, fsync=fsync, threads=threads, progress=progress, file_done=file_done,
-                                step_done=step_done)
+                                dry_run=dry_run, base_snapshot=base_snapshot, fsync=fsync, threads=threads,
+                                progress=progress, file_done=file_done, step_done=step_done)
         options = _Options(_abi.RunAddOptions(), threads=threads, progress=progress, step_done=step_done)
         options.struct.level, options.struct.force, options.struct.no_fsync = level_of(level), force, not fsync
         options.struct.dry_run = dry_run
@@ -196,6 +202,9 @@ class Run:
         if step is not None:
             options.struct.has_step, options.struct.step = 1, _number(step)
         options.struct.key_every = key_every or 0
+        newest = self.latest if base_snapshot is not None else None
+        if base_snapshot is not None and newest is not None and self._is_snapshot(os.fsdecode(base_snapshot), newest):
+            options.struct.base_snapshot, options.struct.base_step = encode_path(base_snapshot), newest.step
         source, added = encode_path(snapshot), _abi.RunStep()
         options.check(options.run(lambda settings, diag: _abi.run_add(
             self._path, source, settings, ctypes.byref(added), diag)))
@@ -343,6 +352,18 @@ class Run:
             with self._opened():  # raises if it is not a run at all
                 raise StepNotFound("%s: there is no step %d" % (os.fsdecode(self._path), number))
         return Folder(folder, "step %d" % number)
+
+    def _is_snapshot(self, path: str, step: Step) -> bool:
+        """Whether files have the names, sizes and times of those of a step, and so are taken for its snapshot."""
+        root = path if step.is_directory else os.path.dirname(path)
+        try:
+            folder = self._folder(step)
+            files = [os.path.join(place, name) for place, _, names in os.walk(path) for name in names] or [path]
+            return len(files) == step.files and sum(map(os.path.getsize, files)) == step.nbytes and all(
+                os.stat(os.path.join(root, file)).st_mtime_ns == os.stat(folder.archive(file)).st_mtime_ns
+                for file in folder.archives())
+        except FileNotFoundError:
+            return False
 
     def _remove(self, call: Callable[[Any, Any], int], *, dry_run: bool, fsync: bool, step_done: StepDone | None,
                 **settings: Any) -> list[Step]:

@@ -223,6 +223,24 @@ LMC_TEST(test_tensor)
     remove_run();
 }
 
+/* The plain base is read if it is that of the chosen step. Under a name that the step does not have, it is no base. */
+LMC_TEST(test_base_snapshot)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        const int is_other = i % 2 == 1;
+        lmc_run_add_options options = LMC_INIT(lmc_run_add_options);
+        lmc_run_step added = LMC_INIT(lmc_run_step);
+        add_steps(2);
+        options.no_fsync = 1;
+        options.base_snapshot = snapshots[is_other ? 3 : 1];
+        options.base_step = i < 2 ? 10 : 0;
+        CU_ASSERT_EQUAL(lmc_run_add(run_dir, snapshots[2], &options, &added, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(added.has_base, i != 1);
+        CU_ASSERT_EQUAL(lmc_run_compare(run_dir, 20, snapshots[2], NULL, &diag), LMC_OK);
+        remove_run();
+    }
+}
+
 /* ---- what is refused ---- */
 
 LMC_TEST(test_refused_options)
