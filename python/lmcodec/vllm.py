@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence
 
+from ._changes.state import Names, State
 from ._files.options import Path
 
-__all__ = ["register", "weights"]
+__all__ = ["patches", "register", "weights"]
 
 _LOAD_FORMAT = "lmc"
 _registered: list[Any] = []
@@ -47,3 +48,18 @@ def weights(source: Path, name: str | None = None, *, base_dirs: Sequence[Path] 
     from ._serving.weights import parts_of, tensors_of
 
     return tensors_of(parts_of(source, name, base_dirs, storage_options), threads)
+
+
+def patches(delta: Any, state: State, *, names: Names = None, threads: int | None = None) -> Iterator[Any]:
+    """What a delta changes, as `CheckpointWeightPatch` of vLLM: for load_checkpoint_weight_patches(model, patches).
+
+    delta, state, names, threads: as for lmcodec.apply(), with tensors of torch on the host. `state` is the checkpoint's
+        tensors at the version before; it is verified, and not changed: lmcodec.apply() does that afterwards.
+
+    Tensors in which nothing changes have no patch. First come the sparse ones. Dense ones follow for tensors that were
+    not coded against a base, are no floats, or get a NaN, which a sparse patch of vLLM cannot hold. vLLM takes each kind
+    in a call of its own. Raises as lmcodec.apply() does, and ImportError: this vLLM has no patches.
+    """
+    from ._serving.vllm_patches import patches_of
+
+    return patches_of(delta, state, names, threads)

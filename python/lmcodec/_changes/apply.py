@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from .. import _abi
+from .._arrays import Arrays, arrays_of
 from .._buffer import Buffer, new_bytearray
-from .._errors import ArgumentError
+from .._errors import ArgumentError, DTypeError
 from .._files import memory
 from .._files.file import File, TensorInfo
 from .._files.options import CallOptions, Path, Progress
@@ -101,6 +102,25 @@ def changes_of(file: File, tensor: TensorInfo, base: Any = None, *, threads: int
     return Changes(memoryview(indices).cast("i" if index_nbytes == 4 else "q"), values, width)
 
 
+def changed_arrays(file: File, name: str, arrays: Arrays, base: int | None = None, *,
+                   threads: int | None = None) -> tuple[Any, Any]:
+    """The same as arrays of a framework on the host; of a tensor without a base, None and all of it. base: the address
+    of memory that holds it."""
+    tensor = file.find(name)
+    if tensor.dtype == "C64" or _abi.DTYPE_NBITS[tensor.dtype] < 8:
+        raise DTypeError("tensor %r: the elements of %s cannot be listed one by one" % (name, tensor.dtype))
+    if not file.has_base(tensor):
+        content, address = arrays.new(tensor.dtype, tensor.shape)
+        file.read_many([tensor], [address], threads=threads)
+        return None, content
+    found = Found(file, [tensor], None if base is None else [base], TO_LIST, threads=threads)
+    count = found.count(0) or 0
+    indices, to_indices = arrays.new("I%d" % (8 * index_nbytes_of(tensor)), (count,))
+    values, to_values = arrays.new(tensor.dtype, (count,))
+    found.list(0, to_indices, to_values)
+    return indices, values
+
+
 @contextmanager
 def opened(delta: Any) -> Iterator[File]:
     """The file that a delta is: a path, its bytes, an open File, or an open file of Python."""
@@ -136,11 +156,11 @@ def apply(delta: Path | bytes | bytearray | memoryview | File | Any, state: Stat
     write_unchecked; only if memory runs out in the middle, tensors are undefined.
     """
     with opened(delta) as file, ExitStack() as buffers:
-        places = _places_of(file, one_mapping(state), names, buffers)
+        places = places_of(file, one_mapping(state), names, buffers)
         put(file, places, write_unchecked, threads, progress)
 
 
-def _places_of(file: File, tensors: Mapping[str, Any], names: Names, buffers: ExitStack) -> list[Place]:
+def places_of(file: File, tensors: Mapping[str, Any], names: Names, buffers: ExitStack) -> list[Place]:
     """Where the tensors of a delta are, in its order."""
     places = []
     for name, tensor in file.tensors.items():
@@ -160,29 +180,18 @@ def put(file: File, places: Sequence[Place], write_unchecked: bool, threads: int
     bases = [places[number].address for number in on_host]
     found = Found(file, [tensors[number] for number in on_host], bases, UNCHECKED if write_unchecked else TO_APPLY,
                   threads=threads, progress=progress)
-    changes = [(number, _device_changes(file, tensors[number], places[number], threads)) for number in on_device]
+    names = list(file.tensors)
+    changes = [(number, changed_arrays(file, names[number], _host(), places[number].address, threads=threads))
+               for number in on_device]
     found.apply(bases)
     for number, (indices, values) in changes:
         flat = places[number].device.detach().reshape(-1)
         if indices is None:
             flat.copy_(values.reshape(-1))
         else:
-            flat[indices.to(flat.device)] = values.to(flat.device)
+            flat[indices.long().to(flat.device)] = values.to(flat.device)
 
 
-def _device_changes(file: File, tensor: TensorInfo, place: Place, threads: int | None) -> tuple[Any, Any]:
-    """Indices and new values of a tensor on a device, as tensors of torch on the host; of one without a base, None and
-    the tensor."""
-    from .._arrays.torch_tensors import arrays
-
-    host = arrays("cpu")
-    if not file.has_base(tensor):
-        content, address = host.new(tensor.dtype, tensor.shape)
-        file.read_many([tensor], [address], threads=threads)
-        return None, content
-    found = Found(file, [tensor], [place.address], TO_LIST, threads=threads)
-    count = found.count(0) or 0
-    indices, to_indices = host.new("I%d" % (8 * index_nbytes_of(tensor)), (count,))
-    values, to_values = host.new(tensor.dtype, (count,))
-    found.list(0, to_indices, to_values)
-    return indices.long(), values
+def _host() -> Arrays:
+    """Tensors of torch on the host: no other framework has tensors on a device that are changed in place."""
+    return arrays_of("pt", "cpu")

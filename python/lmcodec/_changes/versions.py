@@ -107,7 +107,8 @@ class DeltaReader:
         self._state, self._names, self._threads = state, names, threads
         self._stream: str | None = None
         self._version: int | None = None
-        self._parts: set[int] = set()  # of the next version, that were applied
+        self._parts: set[int] = set()  # that were applied of the version that is being received
+        self._received = 0  # its number
 
     @property
     def version(self) -> int | None:
@@ -130,7 +131,7 @@ class DeltaReader:
             except BaseError as error:
                 raise BaseError("%s: the delta leads from version %d to %d" % (error, stamp.version - 1, stamp.version)
                                 ) from None
-        self._stream = stamp.stream
+        self._stream, self._received = stamp.stream, stamp.version
         self._parts.add(stamp.part)
         if len(self._parts) == stamp.part_count or stamp.is_snapshot:
             self._version, self._parts = stamp.version, set()
@@ -140,9 +141,14 @@ class DeltaReader:
         """Refuses a delta that is not the next one."""
         if self._stream not in (None, stamp.stream):
             raise BaseError("the delta is of another stream: its version %d says nothing of these tensors" % stamp.version)
+        if self._parts and (stamp.version > self._received or self._version is None and stamp.version < self._received):
+            raise BaseError("version %d is missing in part: %d of its parts were applied, and the delta leads to version "
+                            "%d" % (self._received, len(self._parts), stamp.version))
+        if self._parts and stamp.version == self._received and stamp.part in self._parts:
+            raise BaseError("this part of version %d was applied before" % stamp.version)
         if self._version is None:
             return
-        if stamp.version <= self._version or stamp.version == self._version + 1 and stamp.part in self._parts:
+        if stamp.version <= self._version:
             raise BaseError("version %d was applied before: the tensors are at version %d" % (stamp.version, self._version))
         if stamp.version > self._version + 1:
             raise BaseError("version %d is missing: the delta leads to version %d, and the tensors are at version %d"

@@ -105,6 +105,17 @@ class safe_open:
                           % ", ".join(refused), RuntimeWarning, stacklevel=2)
         return {name: results[name] for name in wanted}
 
+    def changes(self, name: str) -> tuple[Any, Any]:
+        """The elements of a tensor that differ from those of the tensor that it was coded against: flat arrays of their
+        indices (int32, or int64 for 2**31 elements and more), rising, and of the new elements.
+
+        A tensor that was not coded against another file's comes whole: the indices are None. The arrays are on the host.
+        Raises as File.changes() does, and DTypeError (a dtype of which an index is no element: C64, F4, F6).
+        """
+        from .._changes.apply import changed_arrays
+
+        return changed_arrays(self._open(), name, self._arrays, threads=self._threads)
+
     def get_slice(self, name: str) -> Slice:
         """A tensor whose parts are read by an index: `get_slice(name)[:, :8]`. Raises TensorNotFound."""
         return Slice(self._open(), name, self._arrays, self._threads)
