@@ -416,21 +416,7 @@ static const void *find_written(const void *user, uint64_t offset, size_t nbytes
     return (const unsigned char *)write->order[i]->data + (offset - data_at - header->tensors[i].begin);
 }
 
-/* Opens the file that the writer of the base would write. *written serves its reads. */
-static lmc_status open_written(const lmc_st_writer *writer, const char *name, write_call *written,
-                               lmc_st_file **file, lmc_st_diag *diag)
-{
-    LMC_TRY(begin_write(written, writer, diag));
-    lmc_st_open_options how = LMC_INIT(lmc_st_open_options);
-    how.allocator = &writer->memory;
-    how.read = read_written;
-    how.read_user = written;
-    how.read_nbytes = 8 + written->header.text_nbytes + written->header.data_nbytes;
-    LMC_TRY(lmc_st_open(name, &how, file, diag));
-    (*file)->input.find = find_written;
-    return LMC_OK;
-}
-
+/* Converts the source, against the file that the writer of the base would write if there is one. */
 static lmc_status convert_written(const st_source *source, const os_place *out, st_call *call)
 {
     const lmc_st_writer *const writer = call->options.base_writer;
@@ -438,9 +424,18 @@ static lmc_status convert_written(const st_source *source, const os_place *out, 
     write_call written;
     if (!writer)
         return st_convert_source(source, out, &call->options, call->result, call->diag);
-    lmc_status status = open_written(writer, name, &written, &call->options.opened_base, call->diag);
+    lmc_status status = begin_write(&written, writer, call->diag);
+    lmc_st_open_options how = LMC_INIT(lmc_st_open_options);
+    how.allocator = &writer->memory;
+    how.read = read_written;
+    how.read_user = &written;
+    how.read_nbytes = 8 + written.header.text_nbytes + written.header.data_nbytes;
     if (status == LMC_OK)
+        status = lmc_st_open(name, &how, &call->options.opened_base, call->diag);
+    if (status == LMC_OK) {
+        call->options.opened_base->input.find = find_written;
         status = st_convert_source(source, out, &call->options, call->result, call->diag);
+    }
     end_write(&written, writer);
     return status;
 }

@@ -71,33 +71,17 @@ static inline void scatter(const st_block_changes *changes, const size_t element
                element_nbytes);
 }
 
-static void put_changes(const st_block_changes *changes, unsigned element_nbytes, unsigned char *dst)
-{
-    switch (element_nbytes) {
-    case 1: scatter(changes, 1, dst); break;
-    case 2: scatter(changes, 2, dst); break;
-    case 4: scatter(changes, 4, dst); break;
-    default: scatter(changes, 8, dst); break;
-    }
-}
-
-/* 1 if a block of the tensor must be decoded again. */
-static int is_decoded_again(const st_tensor_changes *tensor)
-{
-    for (uint64_t b = 0; b < tensor->info.block_count && tensor->blocks; b++)
-        if (!tensor->blocks[b].is_kept)
-            return 1;
-    return !tensor->blocks;
-}
-
 static lmc_status prepare_applying(void *user, st_worker *worker, st_slot *slot)
 {
     const applying *const applying = user;
     const st_tensor_changes *const tensor = &applying->changes->tensors[slot->index];
     st_changing *opened = NULL;
+    int is_decoded_again = !tensor->blocks;
     if (tensor->owner != slot->index)
         return LMC_OK;
-    if (is_decoded_again(tensor))
+    for (uint64_t b = 0; b < tensor->info.block_count && !is_decoded_again; b++)
+        is_decoded_again = !tensor->blocks[b].is_kept;
+    if (is_decoded_again)
         LMC_TRY(st_changing_open(applying->changes, slot->index, worker->ctx, &opened, &worker->diag));
     slot->item = opened;
     slot->content_nbytes = tensor->info.content_nbytes;
@@ -112,9 +96,14 @@ static lmc_status apply_part(void *user, st_worker *worker, st_slot *slot, const
     const st_tensor_changes *const tensor = &applying->changes->tensors[slot->index];
     for (uint64_t b = part->first_block; b < part->first_block + part->block_count; b++) {
         unsigned char *const dst = (unsigned char *)applying->dsts[slot->index] + b * slot->block_nbytes;
-        if (tensor->blocks && tensor->blocks[b].is_kept) {
-            put_changes(&tensor->blocks[b], tensor->info.element_nbytes, dst);
-            continue;
+        const st_block_changes *const kept =
+            tensor->blocks && tensor->blocks[b].is_kept ? &tensor->blocks[b] : NULL;
+        switch (kept ? tensor->info.element_nbytes : 0) {
+        case 1: scatter(kept, 1, dst); continue;
+        case 2: scatter(kept, 2, dst); continue;
+        case 4: scatter(kept, 4, dst); continue;
+        case 8: scatter(kept, 8, dst); continue;
+        default: break; /* the block is decoded again */
         }
         const uint64_t left = slot->content_nbytes - b * slot->block_nbytes;
         const st_part block = {.first_block = b,
@@ -129,26 +118,10 @@ static lmc_status apply_part(void *user, st_worker *worker, st_slot *slot, const
     return LMC_OK;
 }
 
-static lmc_status finish_applying(void *user, st_worker *worker, st_slot *slot)
-{
-    (void)user;
-    const st_changing *const tensor = slot->item;
-    return tensor && tensor->entries ? st_frame_check_entries(&tensor->frame, tensor->entries, &worker->diag)
-                                     : LMC_OK;
-}
-
-static void release_applied(void *user, st_slot *slot)
-{
-    const applying *const applying = user;
-    if (slot->item)
-        st_changing_close(slot->item, &applying->changes->memory);
-    slot->item = NULL;
-}
-
 static const st_engine_ops applying_ops = {.prepare = prepare_applying,
                                            .do_part = apply_part,
-                                           .finish = finish_applying,
-                                           .release = release_applied};
+                                           .finish = st_changing_finish,
+                                           .release = st_changing_release};
 
 lmc_status lmc_st_changes_apply(const lmc_st_changes *changes, void *const *dsts,
                                 const lmc_st_options *options, lmc_st_diag *diag)

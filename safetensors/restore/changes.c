@@ -13,48 +13,41 @@
 
 /* ---- frames ---- */
 
-/* A delta whose changes cannot be told: the base has other elements, or is the new content of another tensor. */
-static lmc_status refuse_base(const lmc_st_file *file, size_t index, const lmc_info *info, lmc_st_diag *diag)
-{
-    const st_link *const link = st_bases_find(&file->bases, index);
-    if (info->mode != LMC_FRAME_DELTA || !link)
-        return LMC_OK;
-    if (link->place == LMC_ST_BASE_SELF)
-        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                "was coded against another tensor of the same file: it can be read, but not applied");
-    else if (info->base_form != LMC_BASE_PLAIN)
-        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                "was coded against a base of dtype %s: it can be read, but not applied",
-                lmc_dtype_name(lmc_base_rounding(info->base_form)->base_dtype));
-    else
-        return LMC_OK;
-    return st_file_blame(file, index, LMC_ERR_ARG, diag);
-}
-
-void st_changing_close(st_changing *tensor, const lmc_allocator *memory)
+static void close_changing(st_changing *tensor)
 {
     st_frame_close(&tensor->frame);
     st_content_free(&tensor->base);
-    st_release(memory, tensor->entries);
-    st_release(memory, tensor);
+    st_release(tensor->memory, tensor->entries);
+    st_release(tensor->memory, tensor);
 }
 
 lmc_status st_changing_open(const lmc_st_changes *changes, size_t number, lmc_ctx *ctx, st_changing **opened,
                             lmc_st_diag *diag)
 {
+    const lmc_st_file *const file = changes->file;
     const size_t index = (size_t)changes->indices[number];
+    const st_link *const link = st_bases_find(&file->bases, index);
     st_changing *const tensor = st_allocate_zeroed(&changes->memory, 1, sizeof *tensor);
     *opened = NULL;
     if (!tensor)
         return st_fail_nomem(diag);
-    lmc_status status = st_frame_open(&tensor->frame, changes->file, NULL, ctx, index, diag);
+    tensor->memory = &changes->memory;
+    lmc_status status = st_frame_open(&tensor->frame, file, NULL, ctx, index, diag);
     const lmc_info *const info = &tensor->frame.info;
-    if (status == LMC_OK)
-        status = refuse_base(changes->file, index, info, diag);
-    if (status == LMC_OK && info->mode == LMC_FRAME_DELTA && !changes->tensors[number].base) {
-        status = st_content_open_base(&tensor->base, &tensor->frame, ctx, &changes->memory, diag);
-        status = status == LMC_OK ? LMC_OK : st_content_blame(changes->file, index, status, diag);
-    }
+    const int is_delta = status == LMC_OK && info->mode == LMC_FRAME_DELTA;
+    if (is_delta && link && link->place == LMC_ST_BASE_SELF)
+        status =
+            st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                    "was coded against another tensor of the same file: it can be read, but not applied");
+    else if (is_delta && info->base_form != LMC_BASE_PLAIN)
+        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                         "was coded against a base of dtype %s: it can be read, but not applied",
+                         lmc_dtype_name(lmc_base_rounding(info->base_form)->base_dtype));
+    status = st_file_blame(file, index, status, diag);
+    if (status == LMC_OK && is_delta && !changes->tensors[number].base)
+        status = st_content_blame(
+            file, index, st_content_open_base(&tensor->base, &tensor->frame, ctx, &changes->memory, diag),
+            diag);
     if (status == LMC_OK && !st_frame_has_index(info)) {
         tensor->entries =
             st_allocate_zeroed(&changes->memory, info->block_count + 1, sizeof *tensor->entries);
@@ -63,8 +56,24 @@ lmc_status st_changing_open(const lmc_st_changes *changes, size_t number, lmc_ct
     if (status == LMC_OK)
         *opened = tensor;
     else
-        st_changing_close(tensor, &changes->memory);
+        close_changing(tensor);
     return status;
+}
+
+lmc_status st_changing_finish(void *user, st_worker *worker, st_slot *slot)
+{
+    const st_changing *const tensor = slot->item;
+    (void)user;
+    return tensor && tensor->entries ? st_frame_check_entries(&tensor->frame, tensor->entries, &worker->diag)
+                                     : LMC_OK;
+}
+
+void st_changing_release(void *user, st_slot *slot)
+{
+    (void)user;
+    if (slot->item)
+        close_changing(slot->item);
+    slot->item = NULL;
 }
 
 /* The memory does not hold the base. It may hold what the frame decodes to: then the changes are there already. */
@@ -129,13 +138,18 @@ static lmc_status prepare_finding(void *user, st_worker *worker, st_slot *slot)
     LMC_TRY(st_changing_open(changes, slot->index, worker->ctx, &tensor, &worker->diag));
     slot->item = tensor;
     found->info = tensor->frame.info;
+    if (found->info.mode == LMC_FRAME_DELTA)
+        found->blocks = st_allocate_zeroed(&changes->memory, found->info.block_count, sizeof *found->blocks);
+    if (found->info.mode == LMC_FRAME_DELTA && !found->blocks)
+        return st_fail_nomem(&worker->diag);
+    if (changes->use == LMC_ST_CHANGES_UNCHECKED) { /* head and tail are sound: that is all */
+        st_changing_release(user, slot);
+        return LMC_OK;
+    }
     slot->content_nbytes = found->info.content_nbytes;
     slot->block_nbytes = st_content_part_nbytes(&tensor->base, &found->info);
     slot->block_count = (slot->content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
-    if (found->info.mode != LMC_FRAME_DELTA)
-        return LMC_OK;
-    found->blocks = st_allocate_zeroed(&changes->memory, found->info.block_count, sizeof *found->blocks);
-    return found->blocks ? LMC_OK : st_fail_nomem(&worker->diag);
+    return LMC_OK;
 }
 
 lmc_status st_changing_read_stored(const st_changing *tensor, st_worker *worker, const st_slot *slot,
@@ -159,7 +173,7 @@ static lmc_status find_in_part(void *user, st_worker *worker, st_slot *slot, con
 {
     lmc_st_changes *const changes = user;
     const st_changing *const tensor = slot->item;
-    if (!tensor || part->content_nbytes == 0 || changes->use == LMC_ST_CHANGES_UNCHECKED)
+    if (!tensor || part->content_nbytes == 0)
         return LMC_OK;
     st_tensor_changes *const found = &changes->tensors[slot->index];
     const lmc_info *const info = &tensor->frame.info;
@@ -198,30 +212,10 @@ static lmc_status find_in_part(void *user, st_worker *worker, st_slot *slot, con
                                       tensor->base.steps[0].frame.file, &worker->diag);
 }
 
-static lmc_status finish_finding(void *user, st_worker *worker, st_slot *slot)
-{
-    lmc_st_changes *const changes = user;
-    const st_changing *const tensor = slot->item;
-    st_tensor_changes *const found = &changes->tensors[slot->index];
-    if (!tensor)
-        return LMC_OK;
-    for (uint64_t i = 0; i < found->info.block_count && found->blocks; i++)
-        found->count += found->blocks[i].count;
-    return tensor->entries && changes->use != LMC_ST_CHANGES_UNCHECKED
-               ? st_frame_check_entries(&tensor->frame, tensor->entries, &worker->diag)
-               : LMC_OK;
-}
-
-static void release_found(void *user, st_slot *slot)
-{
-    const lmc_st_changes *const changes = user;
-    if (slot->item)
-        st_changing_close(slot->item, &changes->memory);
-    slot->item = NULL;
-}
-
-static const st_engine_ops finding_ops = {
-    .prepare = prepare_finding, .do_part = find_in_part, .finish = finish_finding, .release = release_found};
+static const st_engine_ops finding_ops = {.prepare = prepare_finding,
+                                          .do_part = find_in_part,
+                                          .finish = st_changing_finish,
+                                          .release = st_changing_release};
 
 /* ---- finding: the call ---- */
 
@@ -253,52 +247,48 @@ static lmc_status take_list(lmc_st_changes *changes, const void *const *bases, l
     return status;
 }
 
-static lmc_status find_changes(const lmc_st_file *file, const uint64_t *indices, const void *const *bases,
-                               size_t count, lmc_st_changes_use use, const st_options *options,
-                               lmc_st_changes **changes, lmc_st_diag *diag)
-{
-    uint64_t nbytes = 0;
-    if (!file->is_archive || file->container != LMC_ST_CONTAINER_SAFETENSORS)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is not an archive of a safetensors file");
-    if (use != LMC_ST_CHANGES_TO_APPLY && use != LMC_ST_CHANGES_TO_LIST && use != LMC_ST_CHANGES_UNCHECKED)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no such use of changes");
-    lmc_st_changes *const made = st_allocate_zeroed(options->allocator, 1, sizeof *made);
-    if (!made)
-        return st_fail_nomem(diag);
-    *made = (lmc_st_changes){
-        .file = file,
-        .memory = *options->allocator,
-        .tensor_count = count,
-        .use = use,
-        .indices = st_allocate_array(options->allocator, count + (uint64_t)1, sizeof *indices),
-        .tensors = st_allocate_zeroed(options->allocator, count + (uint64_t)1, sizeof *made->tensors)};
-    lmc_status status = made->indices && made->tensors ? LMC_OK : st_fail_nomem(diag);
-    if (status == LMC_OK && count > 0)
-        memcpy(made->indices, indices, count * sizeof *indices);
-    if (status == LMC_OK)
-        status = take_list(made, bases, diag);
-    for (size_t i = 0; i < count && status == LMC_OK; i++)
-        nbytes += made->tensors[i].owner == i ? st_file_tensor_nbytes(file, (size_t)indices[i]) : 0;
-    if (status == LMC_OK)
-        status = st_engine_run(&finding_ops, made, count, nbytes, options, diag);
-    if (status == LMC_OK)
-        *changes = made;
-    else
-        lmc_st_changes_free(made);
-    return status;
-}
-
 lmc_status lmc_st_changes_find(const lmc_st_file *file, const uint64_t *indices, const void *const *bases,
                                size_t count, lmc_st_changes_use use, const lmc_st_options *options,
                                lmc_st_changes **changes, lmc_st_diag *diag)
 {
     st_call call;
+    lmc_st_changes *made = NULL;
+    uint64_t nbytes = 0;
     *changes = NULL;
     lmc_status status = st_call_begin_plain(&call, file->path, options, diag);
     if (!call.has_allocator)
         call.options.allocator = &file->memory;
+    const lmc_allocator *const memory = call.options.allocator;
+    if (status == LMC_OK && (!file->is_archive || file->container != LMC_ST_CONTAINER_SAFETENSORS))
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is not an archive of a safetensors file");
+    if (status == LMC_OK && (unsigned)use > LMC_ST_CHANGES_UNCHECKED)
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no such use of changes");
+    if (status == LMC_OK) {
+        made = st_allocate_zeroed(memory, 1, sizeof *made);
+        status = made ? LMC_OK : st_fail_nomem(call.diag);
+    }
+    if (status == LMC_OK) {
+        *made = (lmc_st_changes){.file = file,
+                                 .memory = *memory,
+                                 .tensor_count = count,
+                                 .use = use,
+                                 .indices = st_allocate_array(memory, count + (uint64_t)1, sizeof *indices),
+                                 .tensors =
+                                     st_allocate_zeroed(memory, count + (uint64_t)1, sizeof *made->tensors)};
+        status = made->indices && made->tensors ? LMC_OK : st_fail_nomem(call.diag);
+    }
+    if (status == LMC_OK && count > 0)
+        memcpy(made->indices, indices, count * sizeof *indices);
     if (status == LMC_OK)
-        status = find_changes(file, indices, bases, count, use, &call.options, changes, call.diag);
+        status = take_list(made, bases, call.diag);
+    for (size_t i = 0; i < count && status == LMC_OK; i++)
+        nbytes += made->tensors[i].owner == i ? st_file_tensor_nbytes(file, (size_t)indices[i]) : 0;
+    if (status == LMC_OK)
+        status = st_engine_run(&finding_ops, made, count, nbytes, &call.options, call.diag);
+    if (status == LMC_OK)
+        *changes = made;
+    else
+        lmc_st_changes_free(made);
     return st_call_end(&call, status);
 }
 
@@ -325,7 +315,8 @@ int lmc_st_changes_count(const lmc_st_changes *changes, size_t number, uint64_t 
     *count = 0;
     if (number >= changes->tensor_count || !changes->tensors[number].blocks)
         return 0;
-    *count = changes->tensors[number].count;
+    for (uint64_t b = 0; b < changes->tensors[number].info.block_count; b++)
+        *count += changes->tensors[number].blocks[b].count;
     return 1;
 }
 

@@ -20,8 +20,7 @@ typedef struct st_tensor_changes {
     const void *base;         /* the caller's memory; NULL: in a file */
     st_block_changes *blocks; /* NULL: the tensor was not coded against a base */
     lmc_info info;
-    uint64_t count; /* of all blocks */
-    size_t owner;   /* number in the list of the tensor whose frame this alias uses; its own if it is none */
+    size_t owner; /* number in the list of the tensor whose frame this alias uses; its own if it is none */
 } st_tensor_changes;
 
 struct lmc_st_changes {
@@ -35,6 +34,7 @@ struct lmc_st_changes {
 
 /* A tensor whose blocks are decoded. */
 typedef struct st_changing {
+    const lmc_allocator *memory;
     st_frame frame;
     st_content base;          /* in a file; without steps if it is in memory, or there is none */
     lmc_block_entry *entries; /* of a frame without an index: what its blocks hashed to; else NULL */
@@ -43,7 +43,10 @@ typedef struct st_changing {
 /* Opens the frame of tensor `number` of the list. On failure *opened is NULL. */
 lmc_status st_changing_open(const lmc_st_changes *changes, size_t number, lmc_ctx *ctx, st_changing **opened,
                             lmc_st_diag *diag);
-void st_changing_close(st_changing *tensor, const lmc_allocator *memory);
+
+/* The engine's finish() and release() of slots that hold such a tensor, or nothing. */
+lmc_status st_changing_finish(void *user, st_worker *worker, st_slot *slot);
+void st_changing_release(void *user, st_slot *slot);
 
 /* The blocks of a part, with their stored bytes in the worker's buffer. */
 lmc_status st_changing_read_stored(const st_changing *tensor, st_worker *worker, const st_slot *slot,
