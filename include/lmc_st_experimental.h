@@ -93,6 +93,11 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_form(const lmc_st_file *file, uin
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
                                                      uint64_t *offset, uint64_t *nbytes);
 
+/* Where a tensor's storage stands in the original file, and its bytes. Storages do not overlap, and what stands between
+ * them is the skeleton (below). Error: LMC_ERR_ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index,
+                                                      uint64_t *offset, uint64_t *nbytes);
+
 /* Where the stored bytes stand for a read of a part, and which content [*begin, *end) they hold: whole blocks, or all
  * of a frame without an index. Head and tail of the frame are read. A tensor with a base needs that content of it,
  * too; of an F32 base of a BF16 tensor, twice these numbers. For a view, *begin and *end are in its storage. So is the
@@ -139,6 +144,10 @@ typedef struct lmc_st_reader lmc_st_reader;
 /* Opens tensor `index` of `file`, which must stay open. Errors: as lmc_st_read_range(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index,
                                                       lmc_st_reader **reader, lmc_st_diag *diag);
+
+/* As lmc_st_reader_create(), but of a view all of its storage is read, as it stands in the original file. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_reader_create_storage(const lmc_st_file *file, uint64_t index,
+                                                              lmc_st_reader **reader, lmc_st_diag *diag);
 
 LMC_API void lmc_st_reader_free(lmc_st_reader *reader);
 

@@ -1,6 +1,6 @@
 /*
  * stored_bytes.c - where the stored bytes of tensors and of parts of them are, for those who fetch or decode them
- * themselves.
+ * themselves; and where tensors are in the original file.
  */
 #include "safetensors/archive/frame.h"
 #include "safetensors/common/options.h"
@@ -14,6 +14,15 @@ lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index, uint64_t
     *nbytes = !is_known          ? 0
               : file->is_archive ? st_file_frame_nbytes(file, listed.tensor)
                                  : st_file_tensor_nbytes(file, listed.tensor);
+    return is_known ? LMC_OK : LMC_ERR_ARG;
+}
+
+lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index, uint64_t *offset, uint64_t *nbytes)
+{
+    st_listed listed;
+    const int is_known = st_file_find_listed(file, index, &listed);
+    *offset = !is_known ? 0 : st_file_origin(file, listed.tensor);
+    *nbytes = !is_known ? 0 : st_file_tensor_nbytes(file, listed.tensor);
     return is_known ? LMC_OK : LMC_ERR_ARG;
 }
 

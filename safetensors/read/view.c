@@ -436,8 +436,8 @@ struct lmc_st_reader {
     st_view_reader reader;
 };
 
-lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index, lmc_st_reader **reader,
-                                lmc_st_diag *diag)
+static lmc_status create_reader(const lmc_st_file *file, uint64_t index, int of_storage,
+                                lmc_st_reader **reader, lmc_st_diag *diag)
 {
     st_call call;
     lmc_st_reader *const created = st_allocate_zeroed(&file->memory, 1, sizeof *created);
@@ -450,12 +450,28 @@ lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index, lmc_st_
         status = st_fail_nomem(call.diag);
     else if (status == LMC_OK)
         status = st_view_reader_open(&created->reader, file, created->ctx, (size_t)index, call.diag);
+    if (status == LMC_OK && of_storage) {
+        created->reader.listed.view = NULL;
+        created->reader.nbytes = st_file_tensor_nbytes(file, created->reader.listed.tensor);
+    }
     if (status != LMC_OK && created) {
         created->reader.stored.frame.file = file;
         lmc_st_reader_free(created);
     }
     *reader = status == LMC_OK ? created : NULL;
     return st_call_end(&call, status);
+}
+
+lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index, lmc_st_reader **reader,
+                                lmc_st_diag *diag)
+{
+    return create_reader(file, index, 0, reader, diag);
+}
+
+lmc_status lmc_st_reader_create_storage(const lmc_st_file *file, uint64_t index, lmc_st_reader **reader,
+                                        lmc_st_diag *diag)
+{
+    return create_reader(file, index, 1, reader, diag);
 }
 
 lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte, size_t nbytes, void *dst,

@@ -159,6 +159,9 @@ static void read_view(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, con
     uint8_t *const room = tensor->nbytes > nbytes_max ? NULL : fuzz_malloc((size_t)tensor->nbytes);
     FUZZ_CLAIM(tensor->view_of <= index);
     FUZZ_CLAIM(lmc_st_tensor_place(file, index, &offset, &nbytes) == LMC_OK);
+    FUZZ_CLAIM(lmc_st_tensor_origin(file, index, &offset, &nbytes) == LMC_OK &&
+               nbytes == tensor->storage_nbytes);
+    FUZZ_CLAIM(nbytes <= lmc_st_original_nbytes(file) && offset <= lmc_st_original_nbytes(file) - nbytes);
     read_tensor(file, ctx, index, tensor, room, walk);
     walk->has_unread = 1;
     walk->has_views = 1;

@@ -9,10 +9,10 @@ import pytest
 from documents import examples_of
 
 NEEDED = {"HDF5": "h5py", "Keras": "keras", "transformers": "transformers", "Trainer": "accelerate",
-          "diffusers": "diffusers", "Lightning": "lightning.pytorch", "Orbax": "jax",
+          "diffusers": "diffusers", "Lightning": "lightning.pytorch", "Orbax": "jax", "fsspec": "fsspec",
           "Reinforcement learning: versions of weights": "numpy"}
 COUNTS = {"HDF5": 4, "Keras": 1, "transformers": 1, "Trainer": 1, "diffusers": 1, "Lightning": 1, "Orbax": 1,
-          "Reinforcement learning: versions of weights": 1}
+          "fsspec": 1, "Reinforcement learning: versions of weights": 1}
 
 
 @pytest.mark.parametrize("section", NEEDED)

@@ -14,6 +14,7 @@ PROGRAM = """
 from pathlib import Path
 import lmcodec
 import lmcodec.dcp
+import lmcodec.fsspec
 import lmcodec.remote
 import lmcodec.rl
 import lmcodec.torch
@@ -46,6 +47,8 @@ def main(path: Path) -> int:
         names += remote.keys()
     with lmcodec.remote.File("s3://a/b", requests=2, timeout=1) as bare, safe_open(bare, "np") as from_file:
         names += from_file.keys()
+    system = lmcodec.fsspec.LMCFileSystem(path, base_dirs=[path], target_options={"anon": True}, threads=2)
+    names.append(system.protocol)
     with lmcodec.open_original(path) as original:
         original.read(3)
     run = Run(path)

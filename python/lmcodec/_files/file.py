@@ -15,6 +15,7 @@ from .. import _abi, _codec, _waiting
 from .._buffer import LARGE_NBYTES, TRUSTED_EXPANSION, Buffer, new_bytearray
 from .._errors import ArgumentError, ClosedError, DataError, LimitError, TensorNotFound, check, check_status
 from .options import CallOptions, Path, Progress, encode_path, path_array
+from .part_reader import Opened, PartReader
 
 if TYPE_CHECKING:
     from .._changes.apply import Changes
@@ -84,23 +85,21 @@ class Handle:
     """
 
     def __init__(self, open_file: Callable[[Any, Any], int]) -> None:
-        self.pointer = ctypes.c_void_p()
+        self.opened = Opened()
+        self.pointer = self.opened.pointer
         self._kept: list[Any] = []
-        self._reader, self._reader_number = ctypes.c_void_p(), -1
-        self._reader_lock, self._pid = threading.Lock(), os.getpid()
+        self._reader = PartReader(self.opened)
         diag = _abi.StDiag()
         check(open_file(ctypes.byref(self.pointer), ctypes.byref(diag)), diag)
 
-    def __del__(self, close: Any = _abi.st_close, free: Any = _abi.st_reader_free,
-                getpid: Callable[[], int] = os.getpid) -> None:
-        if self.pointer:
-            if self._reader and self._pid == getpid():  # a child has no use for what its parent was writing to
-                free(self._reader)
-            close(self.pointer)
+    def __del__(self) -> None:
+        self.opened.close()
 
     def keep(self, thing: Any) -> None:
-        """`thing` must live until the file is closed."""
+        """`thing`, such as a base, must live until the file is closed."""
         self._kept.append(thing)
+        if isinstance(thing, Handle):
+            thing.opened.add_user(self.opened)
 
     def header(self) -> bytes:
         nbytes = ctypes.c_size_t()
@@ -182,20 +181,24 @@ class Handle:
 
         False if another thread has the reader, or may have had it when the parent forked.
         """
-        if self._pid != os.getpid() or not self._reader_lock.acquire(blocking=False):
+        if not self._reader.take():
             return False
         try:
-            diag = _abi.StDiag()
-            if self._reader_number != number:
-                reader, self._reader = self._reader, ctypes.c_void_p()
-                self._reader_number = -1
-                _abi.st_reader_free(reader)
-                check(_abi.st_reader_create(self.pointer, number, ctypes.byref(self._reader), ctypes.byref(diag)), diag)
-                self._reader_number = number
-            check(_abi.st_reader_read(self._reader, first_byte, nbytes, address, ctypes.byref(diag)), diag)
+            self._reader.read(number, first_byte, nbytes, address)
         finally:
-            self._reader_lock.release()
+            self._reader.give()
         return True
+
+    def origin(self, number: int) -> tuple[int, int]:
+        """Where a tensor's storage stands in the original file, and its bytes."""
+        offset, nbytes = ctypes.c_uint64(), ctypes.c_uint64()
+        check_status(_abi.st_tensor_origin(self.pointer, number, ctypes.byref(offset), ctypes.byref(nbytes)))
+        return offset.value, nbytes.value
+
+    def read_skeleton(self, offset: int, nbytes: int, address: int) -> None:
+        """Reads bytes of what stands between the tensors of the original file."""
+        diag = _abi.StDiag()
+        check(_abi.st_skeleton_read(self.pointer, offset, nbytes, address, ctypes.byref(diag)), diag)
 
 
 def open_path(path: bytes, base: bytes | None, base_dirs: Any) -> Handle:
@@ -217,6 +220,8 @@ class File:
     Raises OSError (no such file, not readable), DataError, UnsupportedError, LimitError, MemoryError. A closed file
     raises ClosedError.
     """
+
+    shares_ranges = True  # read_range() has several threads
 
     def __init__(self, path: Path, *, base: Path | None = None, base_dirs: Sequence[Path] = ()) -> None:
         handle = open_path(encode_path(path), None if base is None else encode_path(base), path_array(base_dirs))
@@ -431,6 +436,21 @@ class File:
     def has_base(self, tensor: TensorInfo) -> bool:
         """Whether the tensor was coded against another one. False for a tensor that is stored as another one."""
         return self._open().base_of(tensor.number) is not None
+
+    def read_storage(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int, reader: PartReader) -> None:
+        """Reads bytes of the tensor's storage as they stand in the original file. reader: of this file's storages."""
+        self._open()
+        reader.read(tensor.number, first_byte, nbytes, address)
+
+    @property
+    def skeleton_nbytes(self) -> int:
+        """Bytes of the original file that belong to no tensor."""
+        handle = self._open()
+        return int(_abi.st_skeleton_nbytes(handle.pointer))
+
+    def read_skeleton(self, offset: int, nbytes: int, address: int) -> None:
+        """Reads bytes of the original file's skeleton."""
+        self._open().read_skeleton(offset, nbytes, address)
 
     def read_stored(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
         """Reads bytes of the tensor's place as they are stored."""

@@ -84,10 +84,10 @@ class ChainFile:
             assert file.source is not None
             yield Place(file.source, file.handle.is_archive(), *file.handle.place(owner), 0, 0)
 
-    def parts(self, number: int, first: int, nbytes: int) -> Iterator[Place]:
-        """Where a part of a tensor is stored, and that of each that it was coded against. For a view, begin and end are
-        in its storage."""
-        is_storage, scale = False, 1
+    def parts(self, number: int, first: int, nbytes: int, is_storage: bool = False) -> Iterator[Place]:
+        """Where a part of a tensor, or of its storage, is stored, and that of each that it was coded against. For a
+        view, begin and end are in its storage."""
+        scale = 1
         begin, end = first, first + nbytes
         for file, owner in self._line(number):
             begin, end = begin * scale, end * scale
@@ -100,6 +100,18 @@ class ChainFile:
             assert file.source is not None
             yield Place(file.source, file.handle.is_archive(), offset, stored_nbytes, begin, end)
             is_storage, scale = True, file._base_scale(owner)
+
+    def stored_blocks(self, number: int, first: int, nbytes: int) -> Place | None:
+        """The blocks with a part of a tensor's storage, if its frame is stored as it is; else None. Such a frame is
+        verified as a whole, and read by blocks from then on."""
+        owner = self._owner(number)
+        if not self.handle.is_archive() or self.handle.mode(owner) != _abi.MODE_STORED:
+            return None
+        head = self._head(owner)
+        begin = first // head.block_nbytes * head.block_nbytes
+        end = min(-(-(first + nbytes) // head.block_nbytes) * head.block_nbytes, head.content_nbytes)
+        assert self.source is not None
+        return Place(self.source, True, self.handle.place(owner)[0] + head.head_nbytes + begin, end - begin, begin, end)
 
     def tails(self, number: int) -> Iterator[int]:
         """Bytes of the tail of each frame, index included, as the checked heads say."""

@@ -11,9 +11,11 @@ import zlib
 from concurrent.futures import Future
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
+from .. import _abi
 from .._errors import ClosedError, LimitError
 from .._files.file import File, Handle, TensorInfo, changed
 from .._files.options import Path, Progress
+from .._files.part_reader import PartReader
 from .._files.progress import ProgressCall, call_of, part_of
 from .chain import ChainFile, Place, Search, to_places
 from .source import GAP_NBYTES, Ranges, Requests, Settings, Source, make_settings
@@ -31,15 +33,21 @@ _Ends = Sequence[Tuple[Source, Ranges]]  # heads and indices of frames
 
 
 class _Wanted(NamedTuple):
-    """Content [first, first + nbytes) of a tensor, and where it goes."""
+    """Content [first, first + nbytes) of a tensor, and where it goes.
+
+    reader: reads its storage, of which this is a part; None if it is a part of the tensor. kept: content [begin, end)
+    that the reader has afterwards.
+    """
 
     tensor: TensorInfo
     first: int
     nbytes: int
     address: int
+    reader: PartReader | None = None
+    kept: tuple[int, int] = (0, 0)
 
     def is_whole(self) -> bool:
-        return self.nbytes == self.tensor.nbytes
+        return self.reader is None and self.nbytes == self.tensor.nbytes
 
 
 class _Batch:
@@ -49,7 +57,9 @@ class _Batch:
         self.wanted = wanted
         by_source: dict[Source, list[tuple[int, int]]] = {}
         for place in places:
-            if not place.source.has(place.offset + place.nbytes):
+            if place.nbytes and not place.source.has(place.offset + place.nbytes) and \
+                    not any(source is place.source and ranges.has(place.offset, place.offset + place.nbytes)
+                            for source, ranges in ends):
                 by_source.setdefault(place.source, []).append((place.offset, place.offset + place.nbytes))
         self._ranges = [(source, Ranges(ranges)) for source, ranges in by_source.items()]
         self._held: _Ends = [*self._ranges, *ends]
@@ -113,6 +123,8 @@ class RemoteFile(File):
     TimeoutError, and as lmcodec.File.
     """
 
+    shares_ranges = False
+
     def __init__(self, url: str, *, storage_options: Mapping[str, Any] | None = None, base: Path | None = None,
                  base_dirs: Sequence[Path] = (), requests: int = 8, retries: int = 4, timeout: float = 60.0,
                  lowest_rate: float = 1024.0, time_limit: float | None = None) -> None:
@@ -142,6 +154,17 @@ class RemoteFile(File):
     def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int, *,
                    threads: int | None = 1) -> None:
         self._read([_Wanted(tensor, first_byte, nbytes, address)], None, None)
+
+    def read_storage(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int, reader: PartReader) -> None:
+        self._read([_Wanted(tensor, first_byte, nbytes, address, reader)], None, None)
+
+    def read_skeleton(self, offset: int, nbytes: int, address: int) -> None:
+        self._open()
+        root = self._root
+        if root is None:
+            raise ClosedError("File is closed")
+        with self._requests.call(), _failures_of(root):
+            super().read_skeleton(offset, nbytes, address)
 
     def check_size(self, tensor: TensorInfo) -> None:
         """Nothing: pages come as content does, and the frame would be fetched for it."""
@@ -192,7 +215,11 @@ class RemoteFile(File):
                                   threads, progress)
                 return
             for part in wanted:
-                self._decode_range(root.handle, *part)
+                if part.reader is None:
+                    self._decode_range(root.handle, part.tensor, part.first, part.nbytes, part.address)
+                else:
+                    part.reader.read(part.tensor.number, part.first, part.nbytes, part.address)
+                    part.reader.kept = part.kept
         if progress is not None:
             progress(wanted[0].nbytes, wanted[0].nbytes)
 
@@ -208,14 +235,15 @@ class RemoteFile(File):
             if part.is_whole():
                 is_small = frames_nbytes <= _BATCH_NBYTES
             else:
-                is_small = frames_nbytes <= _WHOLE_NBYTES and frames[0].is_frame
+                is_small = part.reader is None and frames_nbytes <= _WHOLE_NBYTES and frames[0].is_frame
             gap = frames[0].offset - end  # is fetched, too, if it is small
             more_nbytes += gap if 0 < gap <= GAP_NBYTES else 0
             if parts and (not is_small or nbytes + more_nbytes > _BATCH_NBYTES):
                 yield _Batch(parts, places)
                 parts, places, nbytes, more_nbytes = [], set(), 0, frames_nbytes
             if not is_small:
-                yield from self._pieces(root, part, frames)
+                pieces = self._pieces if part.reader is None else self._storage_pieces
+                yield from pieces(root, part, frames)
                 continue
             parts.append(part)
             places.update(frames)
@@ -227,12 +255,7 @@ class RemoteFile(File):
     def _pieces(self, root: ChainFile, part: _Wanted, frames: list[Place]) -> Iterator[_Batch]:
         """A part of a large tensor, or all of it, in pieces of whole blocks."""
         number, is_view = part.tensor.number, part.tensor.strides is not None
-        ends = self._fetch_ends(frames, [min(part.tensor.storage_nbytes >> 12, _TAIL_NBYTES_MAX)] * len(frames))
-        with _held(ends), _failures_of(root):
-            tails = list(root.tails(number))
-        if sum(tails) > _INDICES_NBYTES_MAX:
-            raise self._limit_error(part.tensor, "the index of its frames has %d bytes" % sum(tails))
-        ends = self._fetch_ends(frames, tails)
+        ends = self._ends_of(root, part.tensor, frames)
         at, end = part.first, part.first + part.nbytes
         while at < end:
             span = min(_BATCH_NBYTES, end - at)
@@ -249,6 +272,54 @@ class RemoteFile(File):
             stop = at + span if is_view else min(places[0].end, end)
             yield _Batch([_Wanted(part.tensor, at, stop - at, part.address + at - part.first)], places, ends)
             at = stop
+
+    def _storage_pieces(self, root: ChainFile, part: _Wanted, frames: list[Place]) -> Iterator[_Batch]:
+        """A part of a storage, in pieces of whole blocks. What the reader has is not fetched again.
+
+        A frame that is stored as it is must be verified as a whole first. If that is too much to hold, the library
+        fetches it block by block.
+        """
+        reader, number = part.reader, part.tensor.number
+        assert reader is not None
+        is_open = reader.number == number
+        kept = reader.kept if is_open else (0, 0)
+        ends = self._ends_of(root, part.tensor, frames)
+        at, end = part.first, part.first + part.nbytes
+        while at < end:
+            first = kept[1] if kept[0] <= at < kept[1] else at
+            stop = min(end, first + _BATCH_NBYTES)
+            with _held(ends), _failures_of(root):
+                stored = root.stored_blocks(number, first, stop - first) if first < stop else None
+                if stored is None:
+                    places, stop = self._blocks(root, number, first, stop)
+                elif is_open:
+                    places = [stored]
+                else:
+                    places = frames if frames[0].nbytes <= _HELD_NBYTES else []
+                last = root.stored_blocks(number, stop - 1, 1) or next(root.parts(number, stop - 1, 1, True))
+            left = (last.begin, last.end) if stop < last.end or at > last.begin else (0, 0)
+            yield _Batch([_Wanted(part.tensor, at, stop - at, part.address + at - part.first, reader, left)], places,
+                         ends)
+            at, is_open = stop, True
+
+    @staticmethod
+    def _blocks(root: ChainFile, number: int, first: int, stop: int) -> tuple[list[Place], int]:
+        """Where content [first, stop) of a storage is stored, or less of it, down to a block; and the end of that."""
+        while first < stop:
+            places = list(root.parts(number, first, stop - first, True))
+            if stop - first == 1 or sum(place.nbytes for place in places) <= 2 * _BATCH_NBYTES:
+                return places, min(stop, places[0].end)
+            stop = first + (stop - first) // 2  # of a long chain
+        return [], stop
+
+    def _ends_of(self, root: ChainFile, tensor: TensorInfo, frames: list[Place]) -> _Ends:
+        """Heads and tails of the frames that a tensor needs."""
+        ends = self._fetch_ends(frames, [min(tensor.storage_nbytes >> 12, _TAIL_NBYTES_MAX)] * len(frames))
+        with _held(ends), _failures_of(root):
+            tails = list(root.tails(tensor.number))
+        if sum(tails) > _INDICES_NBYTES_MAX:
+            raise self._limit_error(tensor, "the index of its frames has %d bytes" % sum(tails))
+        return self._fetch_ends(frames, tails)
 
     def _limit_error(self, tensor: TensorInfo, text: str) -> LimitError:
         source = self._root.source if self._root is not None else None
@@ -296,6 +367,12 @@ class RemoteFile(File):
     def __reduce__(self) -> tuple[Any, ...]:
         self._open()
         return _open_again, (*self._made_of, self._version(), zlib.crc32(self._header))
+
+    @property
+    def version(self) -> str | None:
+        """What the store has told the content of the file apart by when it was opened, or None."""
+        version = self._version()
+        return None if version is None else version[1]
 
     def _version(self) -> tuple[int, str | None] | None:
         root = self._root

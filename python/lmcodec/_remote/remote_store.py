@@ -18,7 +18,7 @@ from .remote_file import RemoteFile
 from .source import Settings, make_settings
 from .stage import Stage
 from .store_list import Contents, is_name, is_safe
-from .stores import hide_secrets
+from .stores import hide_secrets, list_files
 
 
 class RemoteStore(Store):
@@ -142,8 +142,7 @@ class RemoteFolder(Folder):
 
     def __init__(self, contents: Contents, name: str, files: Mapping[str, int]) -> None:
         self._contents, self._name, self.known = contents, name, files
-        self._inner = contents.folder_of(name)
-        super().__init__(contents.root.join(self._inner).shown, "model %s" % name)
+        super().__init__(contents.shown_folder(name), "model %s" % name)
 
     def find(self, file: str) -> str:
         if is_safe(file):
@@ -157,8 +156,16 @@ class RemoteFolder(Folder):
     def archive(self, file: str) -> str:
         return self._join(file + SUFFIX)
 
+    def inner(self) -> list[str]:
+        if self._contents.is_http and not self.known:
+            raise ArgumentError("%s: an HTTP server does not list files: a file must be named" % self._where())
+        return list(self.known)
+
     def archives(self) -> list[str]:
         return archives_of(list(self.known), self.copied())
+
+    def nbytes_of(self, path: str) -> int:
+        return self.known[path]
 
     def copied(self) -> set[str]:
         if not self._contents.is_http and COPIED_NAME not in self.known:
@@ -179,7 +186,7 @@ class RemoteFolder(Folder):
             index = "model.safetensors.index.json"
             self.find(index)
         with self._contents.requests.call():
-            value = loads_untrusted(self._contents.text("%s/%s" % (self._inner, index)), self._where())
+            value = loads_untrusted(self._contents.text(self._contents.path_in(self._name, index)), self._where())
         try:
             names = sorted({str(place) for place in value["weight_map"].values()})
         except (LookupError, TypeError, AttributeError):
@@ -190,10 +197,10 @@ class RemoteFolder(Folder):
         if not self._contents.is_http or file in self.known:
             return file in self.known
         with self._contents.requests.call():
-            return self._contents.has("%s/%s" % (self._inner, file))
+            return self._contents.has(self._contents.path_in(self._name, file))
 
     def _join(self, file: str) -> str:
-        return self._contents.root.join("%s/%s" % (self._inner, file)).shown
+        return self._contents.root.join(self._contents.path_in(self._name, file)).shown
 
     def _where(self) -> str:
         return hide_secrets(self.path)
@@ -202,3 +209,26 @@ class RemoteFolder(Folder):
         if self._contents.is_http and not self.known:
             return ArgumentError("%s: a file must be named: an HTTP server does not list them" % self._where())
         return super()._several()
+
+
+class Directory(Contents):
+    """A converted directory at a URL, which is all that there is: it counts as a model without a name."""
+
+    def path_in(self, name: str, file: str) -> str:
+        return file
+
+    def shown_folder(self, name: str) -> str:
+        return self.root.shown
+
+    def folder(self) -> RemoteFolder:
+        """All of it. Object stores list it; an HTTP server tells of a file when it is asked for it.
+
+        Raises FileNotFoundError (it has no files), other OSError.
+        """
+        known: dict[str, int] = {}
+        if not self.is_http:
+            found = self.requests.run(list_files(self.root), self.shown)
+            known = {path: nbytes for path, nbytes in found.items() if is_safe(path)}
+            if not known:
+                raise FileNotFoundError(2, os.strerror(2), self.shown)
+        return RemoteFolder(self, "", known)

@@ -113,6 +113,11 @@ class Ranges:
         at = bisect.bisect_right(self._begins, offset) - 1
         return self.extents[at] if at >= 0 and offset < self.extents[at].end else None
 
+    def has(self, begin: int, end: int) -> bool:
+        """Whether one extent has all of these bytes."""
+        extent = self.extent_at(begin)
+        return extent is not None and end <= extent.end
+
 
 def merge(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The ranges (begin, end) in order. Those with less than a gap between them become one."""

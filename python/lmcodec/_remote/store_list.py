@@ -78,6 +78,14 @@ class Contents:
         """The folder of a model, as a path in the store."""
         return name if self.is_run() else name + SUFFIX
 
+    def path_in(self, name: str, file: str) -> str:
+        """A file in the folder of a model, as a path in the store."""
+        return "%s/%s" % (self.folder_of(name), file)
+
+    def shown_folder(self, name: str) -> str:
+        """The URL of that folder."""
+        return self.root.join(self.folder_of(name)).shown
+
     def model_of(self, path: str) -> str | None:
         """The model that has the file of this path, or None."""
         return model_of(path, self.is_run())
@@ -104,7 +112,7 @@ class Contents:
     def copied(self, name: str) -> set[str] | None:
         """The copies of a model that are named like archives; None of a single file."""
         try:
-            text = self.text("%s/%s" % (self.folder_of(name), COPIED_NAME))
+            text = self.text(self.path_in(name, COPIED_NAME))
         except FileNotFoundError:
             return None
         return set(text.decode("utf-8", "surrogateescape").split("\n"))
@@ -231,7 +239,7 @@ class _Descriptions:
             return self._read(name)
 
     def _read(self, name: str) -> _Described:
-        files, folder = self._listing.models[name], self._contents.folder_of(name)
+        files = self._listing.models[name]
         copied = self._contents.copied(name) if not self._listing.is_complete or COPIED_NAME in files else None
         archives = archives_of(list(files), copied or set())
         needed: set[str] = set()
@@ -240,7 +248,7 @@ class _Descriptions:
         nbytes = stored_nbytes = 0
         for archive in archives:
             try:
-                head = self._contents.head("%s/%s%s" % (folder, archive, SUFFIX))
+                head = self._contents.head(self._contents.path_in(name, archive + SUFFIX))
             except (LMCError, FileNotFoundError):
                 is_sound = False
                 continue

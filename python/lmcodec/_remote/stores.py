@@ -120,6 +120,9 @@ class Location(NamedTuple):
 
     def at(self, path: str) -> Location:
         """Another place in the store."""
+        if not self.path and "://" in self.shown.partition("::")[0]:  # the root of a file system on top of another
+            first, colons, below = self.shown.partition("::")
+            return self._replace(path=path, shown=first + path + colons + below)
         before, found, after = self.shown.rpartition(self.path) if self.path else (self.shown, "", "")
         is_kept = after.startswith(("?", "::"))
         return self._replace(path=path, shown=before + path + after if found and is_kept else before + path)

@@ -6,7 +6,7 @@ import importlib
 import os
 import tempfile
 from contextlib import ExitStack, contextmanager
-from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 from .._errors import ArgumentError, TensorNotFound
 from .._files.file import File
@@ -19,6 +19,15 @@ SUFFIX = ".lmc"
 COPIED_NAME = ".lmc-copied"  # in a converted directory: copies whose names end in .lmc, a line each
 
 _Told = TypeVar("_Told")
+
+
+class Entry(NamedTuple):
+    """A file of a folder as it is stored: the path or URL of an archive, or of a copy. nbytes: that it takes there; -1
+    if a server does not list them."""
+
+    path: str
+    is_archive: bool
+    nbytes: int
 
 
 class Folder:
@@ -48,9 +57,27 @@ class Folder:
 
     def archives(self) -> list[str]:
         """The files that have archives, sorted."""
-        found = [os.path.relpath(os.path.join(place, name), self.path)
-                 for place, _, names in os.walk(self.path) for name in names]
-        return archives_of(found, self.copied())
+        return archives_of(self.inner(), self.copied())
+
+    def inner(self) -> list[str]:
+        """The paths of all files in the folder."""
+        return [os.path.relpath(os.path.join(place, name), self.path)
+                for place, _, names in os.walk(self.path) for name in names]
+
+    def entries(self) -> dict[str, Entry]:
+        """All files, by their paths in the original directory. An archive goes before a copy of the same name."""
+        copied = self.copied()
+        found: dict[str, Entry] = {}
+        for path in sorted(self.inner()):
+            is_archive = path.endswith(SUFFIX) and path not in copied
+            if path != COPIED_NAME and (is_archive or path not in found or not found[path].is_archive):
+                found[path[:-len(SUFFIX)] if is_archive else path] = Entry(self._join(path), is_archive,
+                                                                           self.nbytes_of(path))
+        return found
+
+    def nbytes_of(self, path: str) -> int:
+        """Bytes of a file in the folder."""
+        return os.stat(self._join(path)).st_size
 
     def copied(self) -> set[str]:
         """The copies whose names end in .lmc."""

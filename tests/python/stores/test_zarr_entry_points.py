@@ -1,15 +1,13 @@
 """The entry points of pyproject.toml: Zarr and numcodecs find the codecs of an lmcodec that nobody imports."""
 import importlib.metadata
 import os
-import subprocess
-import sys
 
 import pytest
 
-tomllib = pytest.importorskip("tomllib", reason="Python 3.11 reads TOML")
+pytest.importorskip("tomllib", reason="Python 3.11 reads TOML")
 pytest.importorskip("zarr", reason="zarr is not installed")
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from entry_points import run, write_metadata  # noqa: E402
 
 PROGRAM = """
 import sys, warnings
@@ -51,23 +49,7 @@ assert zarr.open_array(%r).dtype == ml_dtypes.bfloat16
 
 @pytest.fixture
 def metadata(directory):
-    """A folder with what pip would write for the entry points of pyproject.toml."""
-    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
-        groups = tomllib.load(file)["project"]["entry-points"]
-    folder = os.path.join(directory, "lmcodec-0.dist-info")
-    os.mkdir(folder)
-    with open(os.path.join(folder, "METADATA"), "w") as file:
-        file.write("Metadata-Version: 2.1\nName: lmcodec\nVersion: 0\n")
-    with open(os.path.join(folder, "entry_points.txt"), "w") as file:
-        for group, names in groups.items():
-            file.write("[%s]\n" % group + "".join("%s = %s\n" % item for item in names.items()))
-    return directory
-
-
-def run(program, folder=None):
-    paths = [path for path in (folder, os.environ.get("PYTHONPATH")) if path]
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+    return write_metadata(directory)
 
 
 def test_codecs_are_found(metadata):

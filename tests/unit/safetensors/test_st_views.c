@@ -301,6 +301,37 @@ LMC_TEST(test_places)
     lmc_st_close(plain);
 }
 
+/* A storage as it stands in the original file, whatever its tensors are. */
+LMC_TEST(test_storages)
+{
+    static const char *const names[] = {"array.npy", "array.npy.lmc", "views.pt", "views.pt.lmc"};
+    static unsigned char got[2 * COUNT], original[2 * COUNT];
+    for (size_t i = 0; i < 4; i++) {
+        uint64_t offset = 0, nbytes = 0, unknown = 7;
+        lmc_st_reader *reader = NULL;
+        lmc_st_file *const file = open_test_file(names[i]);
+        const uint64_t last = lmc_st_tensor_count(file) - 1;
+        CU_ASSERT_EQUAL(lmc_st_tensor_origin(file, last, &offset, &nbytes), LMC_OK);
+        CU_ASSERT_EQUAL(nbytes, i < 2 ? sizeof array : sizeof storage);
+        FILE *const plain = fopen(lmc_test_path(names[i / 2 * 2]), "rb");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
+        CU_ASSERT_EQUAL(fseek(plain, (long)offset, SEEK_SET), 0);
+        CU_ASSERT_EQUAL(fread(original, 1, (size_t)nbytes, plain), nbytes);
+        fclose(plain);
+        CU_ASSERT_EQUAL_FATAL(lmc_st_reader_create_storage(file, last, &reader, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_st_reader_read(reader, 0, (size_t)nbytes, got, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(memcmp(got, original, (size_t)nbytes), 0);
+        CU_ASSERT_EQUAL(lmc_st_reader_read(reader, nbytes - 3, 3, got, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(memcmp(got, original + nbytes - 3, 3), 0);
+        CU_ASSERT_EQUAL(lmc_st_reader_read(reader, nbytes - 3, 4, got, NULL), LMC_ERR_ARG);
+        lmc_st_reader_free(reader);
+        CU_ASSERT_EQUAL(lmc_st_reader_create_storage(file, last + 1, &reader, NULL), LMC_ERR_ARG);
+        CU_ASSERT_EQUAL(lmc_st_tensor_origin(file, last + 1, &unknown, &nbytes), LMC_ERR_ARG);
+        CU_ASSERT(unknown == 0 && nbytes == 0);
+        lmc_st_close(file);
+    }
+}
+
 LMC_TEST(test_damaged)
 {
     unsigned char got[4];
