@@ -5,10 +5,11 @@ and to apply it in place, beside memcpy of the tensors and beside lists of place
     python3 bench/updates.py [--mib N] [--rounds N] [--json FILE] [OLD NEW]...
 
 The first tensors are random bf16 numbers, of which 0.3, 3 and 6 % move to a neighbouring number. Then come pairs of
-safetensors files with the same tensors: by default the two snapshots of examples/data. Both are repeated until there are
-N MiB (1024). Each round goes through all cases in turn; the fastest counts. Lists hold an int32 index and a value for
-each change, a tensor at a time, and are made with NumPy; zstd -3 packs them. Every result is compared with the new
-version bit by bit. Needs numpy and zstandard, and the package lmcodec or LMCODEC_LIBRARY_DIR with the library of a build.
+safetensors files with the same tensors: by default the two snapshots of examples/data. Both are repeated until there
+are N MiB (1024). Each round goes through all cases in turn; the fastest counts. Lists hold an int32 index and a value
+for each change, a tensor at a time, and are made with NumPy; zstd -3 packs them. Every result is compared with the new
+version bit by bit. Needs numpy and zstandard, and the package lmcodec or LMCODEC_LIBRARY_DIR with the library of a
+build.
 """
 import argparse
 import ctypes

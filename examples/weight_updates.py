@@ -4,9 +4,9 @@
     python3 examples/weight_updates.py [UPDATES]
 
 The trainer's optimizer steps a model in bfloat16 with weights of float32 behind it, and sends a delta of each version
-through a pipe. The server applies it in place, and answers with a hash of its weights, which must be the trainer's. Then
-the trainer leaves an update out, repeats one, and sends one of another training: the server refuses each and says why.
-Needs torch and the package lmcodec.
+through a pipe. The server applies it in place, and answers with a hash of its weights, which must be the trainer's.
+Then the trainer leaves an update out, repeats one, and sends one of another training: the server refuses each and says
+why. Needs torch and the package lmcodec.
 """
 import hashlib
 import multiprocessing

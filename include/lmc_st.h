@@ -294,9 +294,9 @@ typedef struct lmc_st_write_options { /* of an archive, lmc_st_writer_write() */
     const char *base;
     const char *const *base_dirs;
     size_t base_dir_count;
-    /* Not NULL: the base is the safetensors file that this writer would write. The call reads its tensors in memory, and
-     * compares those that have the name, dtype and shape of a tensor that is written. `base` is the name by which the
-     * archive knows this file; NULL: "base.safetensors". */
+    /* Not NULL: the base is the safetensors file that this writer would write. The call reads its tensors in memory,
+     * and compares those that have the name, dtype and shape of a tensor that is written. `base` is the name by which
+     * the archive knows this file; NULL: "base.safetensors". */
     const lmc_st_writer *base_writer;
 } lmc_st_write_options;
 

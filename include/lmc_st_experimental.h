@@ -180,9 +180,9 @@ typedef enum lmc_st_changes_use {
  * open until lmc_st_changes_free(). Nothing is written. Tensors without a base are decoded and verified, too.
  *  bases: bases[i] is memory with the base of that tensor, as many bytes as the tensor has. It must not change before
  *  the changes are applied. NULL: it is read from the archive's base file.
- * Errors: LMC_ERR_ARG (no such archive; a tensor is not there, or stands twice in the list; it was coded against another
- * tensor of the same file, or against a base of another dtype); LMC_ERR_BASE: a base is another one; the text says if it
- * is the new content already; otherwise as lmc_st_read_many(). */
+ * Errors: LMC_ERR_ARG (no such archive; a tensor is not there, or stands twice in the list; it was coded against
+ * another tensor of the same file, or against a base of another dtype); LMC_ERR_BASE: a base is another one; the text
+ * says if it is the new content already; otherwise as lmc_st_read_many(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_changes_find(const lmc_st_file *file, const uint64_t *indices,
                                                      const void *const *bases, size_t count,
                                                      lmc_st_changes_use use, const lmc_st_options *options,
@@ -203,8 +203,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_changes_list(const lmc_st_changes *chang
                                                      unsigned index_nbytes, void *indices, void *values);
 
 /* Writes the new contents to dsts[i], which is the memory that had the base of that tensor, or has its content; of a
- * tensor without a base, any memory of its size. Nothing is written before the memory was checked; afterwards, only lack
- * of memory or an archive that changes can end the call, and then the tensors are undefined. It cannot be cancelled.
+ * tensor without a base, any memory of its size. Nothing is written before the memory was checked; afterwards, only
+ * lack of memory or an archive that changes can end the call, and then the tensors are undefined. It cannot be
+ * cancelled.
  * Errors: LMC_ERR_ARG: dsts[i] is NULL; tensors overlap that are not equal; one is missing in the list that another one
  * equals. Otherwise as lmc_st_read_many(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_changes_apply(const lmc_st_changes *changes, void *const *dsts,

@@ -63,7 +63,8 @@ LMC_INLINE size_t lmc_delta_strip_nbytes(const lmc_delta_job *job)
 const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size_t at, size_t nbytes);
 
 /* Goes through all of the base, nbytes of values. Its hash was begun, and covers `from` bytes of values already; the
- * caller ends it. Finds the class of each element, the class_ends of each strip, and lists->count. Returns the values. */
+ * caller ends it. Finds the class of each element, the class_ends of each strip, and lists->count. Returns the
+ * values. */
 const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, size_t nbytes, size_t from,
                                  lmc_class_lists *lists);
 

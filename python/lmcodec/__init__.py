@@ -15,7 +15,7 @@ import sys as _sys
 
 TYPE_CHECKING = False  # that of typing, whose import takes longer than that of this module
 if TYPE_CHECKING:
-    from ._changes.apply import Changes, apply
+    from ._changes.apply import Changes, apply, changes
     from ._changes.delta import delta, delta_parts
     from ._changes.versions import DeltaReader, DeltaWriter
     from ._codec import FrameInfo, decode, encode, info
@@ -36,15 +36,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "Changes", "ChecksumError", "ClosedError", "DTypeError", "DataError",
-    "DeltaReader", "DeltaWriter", "DeviceError", "File", "FrameInfo", "LMCError", "LimitError", "ModelNotFound", "PLUGIN_PATH", "Pushed", "Result", "Run",
-    "RunInfo", "SafetensorError", "Slice", "SliceError", "Step", "StepNotFound", "Store", "StoredModel", "StorePlan",
-    "TensorCoding", "TensorInfo", "TensorNotFound", "UnsupportedError", "apply", "compare", "convert", "decode",
-    "delta", "delta_parts", "deserialize", "encode", "info", "kernels", "open_original", "restore", "safe_open", "serialize", "serialize_file", "verify",
+    "DeltaReader", "DeltaWriter", "DeviceError", "File", "FrameInfo", "LMCError", "LimitError", "ModelNotFound",
+    "PLUGIN_PATH", "Pushed", "Result", "Run", "RunInfo", "SafetensorError", "Slice", "SliceError", "Step",
+    "StepNotFound", "Store", "StoredModel", "StorePlan", "TensorCoding", "TensorInfo", "TensorNotFound",
+    "UnsupportedError", "apply", "changes", "compare", "convert", "decode", "delta", "delta_parts", "deserialize",
+    "encode", "info", "kernels", "open_original", "restore", "safe_open", "serialize", "serialize_file", "verify",
 ]
 
 # Where names come from. Each module is imported, and the library loaded, when a name of it is used.
 _NAMES = {
-    "_changes.apply": ("Changes", "apply"),
+    "_changes.apply": ("Changes", "apply", "changes"),
     "_changes.delta": ("delta", "delta_parts"),
     "_changes.versions": ("DeltaReader", "DeltaWriter"),
     "_codec": ("FrameInfo", "decode", "encode", "info"),

@@ -97,6 +97,10 @@ class Allocator(ctypes.Structure):
     _fields_ = [("allocate", ALLOCATE), ("release", RELEASE), ("user", c_void_p)]
 
 
+class Changes(ctypes.Structure):
+    _fields_ = [("places", c_void_p), ("values", c_void_p), ("capacity", c_size_t), ("count", c_size_t)]
+
+
 class StDiag(Sized):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -330,6 +334,7 @@ STRUCTS = {
     "lmc_info": Info,
     "lmc_form_info": FormInfo,
     "lmc_allocator": Allocator,
+    "lmc_changes": Changes,
     "lmc_st_diag": StDiag,
     "lmc_st_tensor": StTensor,
     "lmc_st_open_options": StOpenOptions,
@@ -396,9 +401,10 @@ frame_read_info = _call("lmc_frame_read_info", c_int, c_void_p, c_size_t, c_void
 frame_read_form = _call("lmc_frame_read_form", c_int, c_void_p, c_size_t, c_void_p, c_void_p)
 frame_create = _call("lmc_frame_create", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_uint64, c_void_p)
 frame_free = _call("lmc_frame_free", None, c_void_p)
-frame_block = _call("lmc_frame_block", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_size_t), POINTER(c_size_t))
-decode_delta_changes = _call("lmc_decode_delta_changes", c_int, c_void_p, c_void_p, c_uint64, c_void_p, c_size_t, c_void_p,
-                             c_size_t, c_void_p)
+frame_block = _call("lmc_frame_block", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_size_t),
+                    POINTER(c_size_t))
+decode_delta_changes = _call("lmc_decode_delta_changes", c_int, c_void_p, c_void_p, c_uint64, c_void_p, c_size_t,
+                             c_void_p, c_size_t, c_void_p)
 
 st_container_name = _call("lmc_st_container_name", c_char_p, c_int)
 st_mode_name = _call("lmc_st_mode_name", c_char_p, c_int)

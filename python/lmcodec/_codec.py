@@ -223,6 +223,39 @@ def _decode(frame: Any, nbytes: int, out: Any, base: Any, thread_count: int) -> 
     return result
 
 
+class OpenFrame:
+    """lmc_frame, with the bytes that it was opened from, until `with` ends."""
+
+    def __init__(self, frame: Any) -> None:
+        self._source, self._scratch = Buffer(frame), context()
+        self._pointer = ctypes.c_void_p()
+        self._head = _read_info(self._source)
+        tail_nbytes = min(self._head.tail_nbytes, self._source.nbytes)
+        self._scratch.check(_abi.frame_create(
+            self._scratch.pointer, self._source.address, min(self._head.head_nbytes, self._source.nbytes),
+            self._source.address + self._source.nbytes - tail_nbytes, tail_nbytes, self._source.nbytes,
+            ctypes.byref(self._pointer)))
+
+    def __enter__(self) -> OpenFrame:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _abi.frame_free(self._pointer)
+        self._source.__exit__()
+
+    def changes_of_block(self, number: int, base: int, places: int, values: int, capacity: int) -> int:
+        """Lists the elements of a block that differ from the base: u32 places in the block, and elements, at these
+        addresses, which have room for so many. base: the address of all of it. Returns how many there are."""
+        offset, stored_nbytes, content_nbytes = ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_size_t()
+        check_status(_abi.frame_block(self._pointer, number, *map(ctypes.byref, (offset, stored_nbytes,
+                                                                                 content_nbytes))))
+        changes = _abi.Changes(places, values, capacity)
+        self._scratch.check(_abi.decode_delta_changes(
+            self._scratch.pointer, self._pointer, number, self._source.address + offset.value, stored_nbytes.value,
+            base + number * self._head.block_nbytes, content_nbytes.value, ctypes.byref(changes)))
+        return int(changes.count)
+
+
 def _base_address(base: Any, buffer: Buffer) -> int | None:
     """NULL without a base; an empty base is one."""
     return None if base is None else buffer.address

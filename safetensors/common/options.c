@@ -34,19 +34,14 @@ lmc_status st_call_begin(st_call *call, const char *path, lmc_st_result *result,
                : refuse(call, "result or diagnostic are not initialised, or of a newer version");
 }
 
-/* Takes out what a failure has left that the call got over. The file stays. */
-static void clear_failure(lmc_st_diag *diag)
-{
-    lmc_st_diag cleared = LMC_INIT(lmc_st_diag);
-    cleared.offset = LMC_ST_NO_OFFSET;
-    memcpy(cleared.file, diag->file, sizeof cleared.file);
-    *diag = cleared;
-}
-
 lmc_status st_call_end(st_call *call, lmc_status status)
 {
-    if (status == LMC_OK && call->diag->status != LMC_OK)
-        clear_failure(call->diag);
+    if (status == LMC_OK && call->diag->status != LMC_OK) { /* of a failure that the call got over */
+        lmc_st_diag cleared = LMC_INIT(lmc_st_diag);
+        cleared.offset = LMC_ST_NO_OFFSET;
+        memcpy(cleared.file, call->diag->file, sizeof cleared.file);
+        *call->diag = cleared;
+    }
     if (call->given_diag)
         lmc_struct_copy(call->given_diag, call->diag, call->given_diag->struct_size);
     if (call->given_result)

@@ -37,8 +37,8 @@ typedef struct st_options {
                                const struct st_aliases *aliases, struct st_base_set *bases,
                                struct st_matches *matches, lmc_st_diag *diag);
     void *choose_user;
-    /* In a conversion: an open file that is the base instead of `base`; the conversion closes it, whatever happens. Only
-     * tensors of one name, dtype and shape are compared. */
+    /* In a conversion: an open file that is the base instead of `base`; the conversion closes it, whatever happens.
+     * Only tensors of one name, dtype and shape are compared. */
     lmc_st_file *opened_base;
     const lmc_st_writer *base_writer; /* of lmc_st_write_options */
 } st_options;

@@ -80,16 +80,6 @@ lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_di
 
 /* ---- header and table: filled in ---- */
 
-/* 1 if the base of a link has another length than what is coded against it. */
-static int has_other_length(const st_conversion *conversion, const st_match *match)
-{
-    const st_link *const link = &match->link;
-    const uint64_t nbytes = st_source_tensor_nbytes(conversion->source, link->tensor);
-    return link->place == LMC_ST_BASE_FILE &&
-           st_file_tensor_nbytes(conversion->bases.list[link->file].file, link->base) !=
-               nbytes * st_base_scale(match->form);
-}
-
 /* Describes a base file by the links that lead to it, which get the number that it has in the list. hashes: room for
  * one of each link. */
 static lmc_status add_base_file(const st_conversion *conversion, st_bases *bases, size_t file,
@@ -132,8 +122,13 @@ static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases
         const st_match *const match = &conversion->matches.list[i];
         if (!conversion->is_delta[i])
             continue;
-        bases->links[bases->link_count++] = match->link;
-        bases->has_lengths |= has_other_length(conversion, match);
+        const st_link *const link = &match->link;
+        const uint64_t wanted_nbytes =
+            st_source_tensor_nbytes(conversion->source, link->tensor) * st_base_scale(match->form);
+        bases->links[bases->link_count++] = *link;
+        if (link->place == LMC_ST_BASE_FILE)
+            bases->has_lengths |=
+                st_file_tensor_nbytes(conversion->bases.list[link->file].file, link->base) != wanted_nbytes;
     }
     for (size_t i = 0; i < conversion->bases.count && status == LMC_OK; i++)
         status = add_base_file(conversion, bases, i, hashes, diag);

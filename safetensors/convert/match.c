@@ -305,16 +305,6 @@ static void propose_in_order(search *search)
 
 /* ---- the rounds ---- */
 
-/* Tensors that are others of the source, rounded. */
-static lmc_status match_rounded(search *search)
-{
-    const st_header *const header = search->source->header;
-    for (size_t i = 0; i < header->tensor_count; i++)
-        if (st_aliases_owner(search->aliases, i) == i)
-            add_rounded(search, header, i, LMC_ST_BASE_SELF);
-    return match_values(search, 0);
-}
-
 static void match_names(search *search)
 {
     const st_header *const header = search->source->header;
@@ -423,8 +413,12 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
     lmc_status status = LMC_OK;
     if (!matches->list || !search.candidates || !search.wanted || !search.proposals || !search.is_taken)
         status = st_fail_nomem(diag);
-    else if (!options->opened_base)
-        status = match_rounded(&search);
+    if (status == LMC_OK && !options->opened_base) { /* tensors that are others of the source, rounded */
+        for (size_t i = 0; i < count; i++)
+            if (st_aliases_owner(aliases, i) == i)
+                add_rounded(&search, source->header, i, LMC_ST_BASE_SELF);
+        status = match_values(&search, 0);
+    }
     if (status == LMC_OK && base)
         match_names(&search);
     if (status == LMC_OK && base && !options->opened_base) {

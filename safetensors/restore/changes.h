@@ -1,6 +1,6 @@
 /*
- * changes.h - lmc_st_changes, which restore/changes.c finds and lists and restore/apply.c puts into memory, and what both
- * do to a frame.
+ * changes.h - lmc_st_changes, which restore/changes.c finds and lists and restore/apply.c puts into memory, and what
+ * both do to a frame.
  */
 #ifndef LMC_SAFETENSORS_RESTORE_CHANGES_H
 #define LMC_SAFETENSORS_RESTORE_CHANGES_H

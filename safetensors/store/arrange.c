@@ -152,15 +152,6 @@ static double total_of(const search *search)
 
 /* ---- greater depths ---- */
 
-/* Links from the model to its key; ST_ARRANGE_NONE if `without` is among them. */
-static size_t depth_of(const size_t *base, size_t model, size_t without)
-{
-    size_t depth = 0;
-    for (; model != without && base[model] != ST_ARRANGE_NONE; model = base[model])
-        depth++;
-    return model == without ? ST_ARRANGE_NONE : depth;
-}
-
 /* Links from the deepest model that needs this one. */
 static size_t height_of(const size_t *base, size_t count, size_t model)
 {
@@ -187,8 +178,11 @@ static void move_down(search *search)
             const size_t height = height_of(search->base, given->model_count, i);
             for (size_t j = search->first_cost[i]; j < search->first_cost[i + 1]; j++) {
                 const st_base_cost *const cost = &given->costs[j];
-                const size_t depth = depth_of(search->base, cost->base, i);
-                if (cost->nbytes > search->now[i] - GAIN_NBYTES_MIN || depth == ST_ARRANGE_NONE ||
+                size_t depth = 0; /* links from the new base to its key */
+                size_t at = cost->base;
+                for (; at != i && search->base[at] != ST_ARRANGE_NONE; at = search->base[at])
+                    depth++;
+                if (cost->nbytes > search->now[i] - GAIN_NBYTES_MIN || at == i ||
                     depth + 1 + height > given->depth)
                     continue;
                 search->now[i] = cost->nbytes;

@@ -7,7 +7,7 @@ from documents import run_examples, text_of
 def test_every_example_runs(directory, monkeypatch):
     pytest.importorskip("torch", reason="torch is not installed (Debian: python3-torch)")
     monkeypatch.chdir(directory)
-    assert run_examples("python.md") == 16
+    assert run_examples("python.md") == 18
 
 
 def test_every_exception_is_told():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+from array import array
 from contextlib import ExitStack, contextmanager
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from .. import _abi
 from .._arrays import Arrays, arrays_of
 from .._buffer import Buffer, new_bytearray
-from .._errors import ArgumentError, DTypeError
+from .._codec import OpenFrame, decode, info
+from .._errors import ArgumentError, BaseError, DTypeError
 from .._files import memory
 from .._files.file import File, TensorInfo
 from .._files.options import CallOptions, Path, Progress
@@ -121,6 +123,32 @@ def changed_arrays(file: File, name: str, arrays: Arrays, base: int | None = Non
     return indices, values
 
 
+def changes(frame: Any, base: Any) -> Changes:
+    """The elements of a frame's content that differ from its base, with their places: without making the content.
+
+    frame: what encode(..., base=...) gave, or any other buffer with a frame. base: a buffer with the base. Both base
+    and content are verified. A frame that was not encoded against a base gives all of its content.
+    Raises DataError, ChecksumError, UnsupportedError, BaseError (another base), MemoryError, TypeError.
+    """
+    head = info(frame)
+    if head.mode != "delta":
+        return Changes(None, decode(frame), head.element_nbytes)
+    with OpenFrame(frame) as opened_frame, Buffer(base) as old:
+        if old.nbytes != head.base_nbytes or head.nbytes != head.base_nbytes:
+            raise BaseError("the base has %d bytes, and the frame needs one of %d" % (old.nbytes, head.base_nbytes))
+        places, values = bytearray(), bytearray()
+        count = head.block_nbytes // head.element_nbytes
+        index = "i" if head.nbytes // head.element_nbytes <= _INT32_COUNT else "q"
+        found, room = array("I", bytes(4 * count)), new_bytearray(head.block_nbytes)
+        with Buffer(found, writable=True) as to_places, Buffer(room, writable=True) as to_values:
+            for number in range(head.block_count):
+                changed = opened_frame.changes_of_block(number, old.address, to_places.address, to_values.address, count)
+                first = number * count
+                places += array(index, [first + place for place in found[:changed]]).tobytes()
+                values += room[:changed * head.element_nbytes]
+    return Changes(memoryview(places).cast(index), values, head.element_nbytes)
+
+
 @contextmanager
 def opened(delta: Any) -> Iterator[File]:
     """The file that a delta is: a path, its bytes, an open File, or an open file of Python."""
@@ -139,21 +167,21 @@ def apply(delta: Path | bytes | bytearray | memoryview | File | Any, state: Stat
           write_unchecked: bool = False, threads: int | None = None, progress: Progress | None = None) -> None:
     """Changes tensors in place, from the version that a delta was made against to the one that it leads to.
 
-    delta: what delta() gave, or any archive of a safetensors file that was coded against the tensors: its bytes, a path,
-        an open File, or an open binary file. Its base file is not needed.
+    delta: what delta() gave, or any archive of a safetensors file that was coded against the tensors: its bytes, a
+        path, an open File, or an open binary file. Its base file is not needed.
     state: the tensors by name, or a list of such mappings (shards), in any order: contiguous tensors of torch, NumPy
-        arrays, or what serialize_file() takes with writable buffers. Those that the delta does not have stay as they are.
-        A tensor on a device is copied to the host to be verified, and gets its changed values alone.
+        arrays, or what serialize_file() takes with writable buffers. Those that the delta does not have stay as they
+        are. A tensor on a device is copied to the host to be verified, and gets its changed values alone.
     names: where `state` has other names: a mapping, or a function, that gives the name there for a name in the delta.
-    write_unchecked: False: every base and every result is verified before a byte is written. True: each block is verified
-        just before it is written; if one fails, those before it have changed. That saves memory, and where much has
-        changed half of the time.
+    write_unchecked: False: every base and every result is verified before a byte is written. True: each block is
+        verified just before it is written; if one fails, those before it have changed. That saves memory, and where
+        much has changed half of the time.
     threads: None for one per core. progress(done bytes, all bytes) is called while the delta is verified.
 
     Raises BaseError: a tensor is not what the delta was made against; the text says if the delta was applied before.
-    ArgumentError: a tensor of the delta is missing in `state`, or has another dtype, shape or layout; tensors share memory
-    that are to differ. DataError, ChecksumError, OSError, MemoryError, TypeError. Nothing was written then, unless
-    write_unchecked; only if memory runs out in the middle, tensors are undefined.
+    ArgumentError: a tensor of the delta is missing in `state`, or has another dtype, shape or layout; tensors share
+    memory that are to differ. DataError, ChecksumError, OSError, MemoryError, TypeError. Nothing was written then,
+    unless write_unchecked; only if memory runs out in the middle, tensors are undefined.
     """
     with opened(delta) as file, ExitStack() as buffers:
         places = places_of(file, one_mapping(state), names, buffers)

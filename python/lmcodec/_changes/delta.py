@@ -18,9 +18,9 @@ def delta(old: State, new: State, *, names: Names = None, level: str = "default"
           metadata: Mapping[str, str] | None = None, progress: Progress | None = None) -> bytes:
     """The bytes of an archive of `new` that is coded against `old`. apply() makes `new` of `old` by them.
 
-    old, new: tensors by name, or a list of such mappings (shards): tensors of torch on any device, NumPy arrays, or what
-        serialize_file() takes. Their order, and how they are divided into shards, may differ. A tensor of `new` that
-        `old` does not have with this dtype and shape is coded whole. One that only `old` has is left out.
+    old, new: tensors by name, or a list of such mappings (shards): tensors of torch on any device, NumPy arrays, or
+        what serialize_file() takes. Their order, and how they are divided into shards, may differ. A tensor of `new`
+        that `old` does not have with this dtype and shape is coded whole. One that only `old` has is left out.
     names: where `old` has other names: a mapping, or a function, that gives the name there for a name in `new`.
     level: "default", "fast" or "max". threads: None for one per core. metadata: strings that the archive carries.
     progress(done bytes, all bytes) is called while it is made. An exception from it ends the call.

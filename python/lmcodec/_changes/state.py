@@ -16,8 +16,8 @@ Names = Union[Mapping[str, str], Callable[[str], str], None]
 class Place(NamedTuple):
     """Where a tensor of a state is.
 
-    address: of its memory; of a tensor on a device, of a copy of it on the host. array: the tensor, or the copy. device:
-    the tensor on the device; None for one on the host.
+    address: of its memory; of a tensor on a device, of a copy of it on the host. array: the tensor, or the copy.
+    device: the tensor on the device; None for one on the host.
     """
 
     address: int
@@ -110,8 +110,8 @@ def _address(name: str, arrays: Any, array: Any, dtype: str, shape: Sequence[int
     except ArgumentError as error:
         raise ArgumentError("tensor %r: %s" % (name, str(error).replace("out has", "the state has"))) from None
     if address is None:
-        raise ArgumentError("tensor %r: the delta has the dtype %s and changes it in place: it must have this dtype, and "
-                            "be contiguous and little-endian" % (name, dtype))
+        raise ArgumentError("tensor %r: the delta has the dtype %s and changes it in place: it must have this dtype, "
+                            "and be contiguous and little-endian" % (name, dtype))
     return address
 
 

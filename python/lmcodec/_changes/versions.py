@@ -35,8 +35,8 @@ class DeltaWriter:
     state: the tensors, as delta() takes them: they are version 0. Later states may have other tensors.
     level: "default", "fast" or "max". threads: None for one per core.
 
-    The deltas are for a DeltaReader, which refuses those of another writer, and those that are out of order; apply() and
-    File take them too. One thread at a time may use a writer. A call that fails leaves its version as it was.
+    The deltas are for a DeltaReader, which refuses those of another writer, and those that are out of order; apply()
+    and File take them too. One thread at a time may use a writer. A call that fails leaves its version as it was.
     """
 
     def __init__(self, state: State, *, level: str = "default", threads: int | None = None) -> None:
@@ -78,7 +78,7 @@ class DeltaWriter:
                                          len(parts)))
                 yield made[-1]
             if self._version != version - 1:
-                raise ArgumentError("version %d was made while the parts of another version %d were" % (version, version))
+                raise ArgumentError("version %d was made while its parts were made for another state" % version)
             last = {name: bases.get(name) or copy_of(entry) for name, entry in entries.items()}
         for packed in made:
             with opened(packed) as file:
@@ -99,8 +99,8 @@ class DeltaReader:
     state: the tensors, as apply() takes them; they must stay where they are. names: as for apply().
     threads: None for one per core.
 
-    The first delta tells the stream; it must have been made against the tensors as they are. One thread at a time may use
-    a reader.
+    The first delta tells the stream; it must have been made against the tensors as they are. One thread at a time may
+    use a reader.
     """
 
     def __init__(self, state: State, *, names: Names = None, threads: int | None = None) -> None:
@@ -140,16 +140,18 @@ class DeltaReader:
     def _check(self, stamp: _Stamp) -> None:
         """Refuses a delta that is not the next one."""
         if self._stream not in (None, stamp.stream):
-            raise BaseError("the delta is of another stream: its version %d says nothing of these tensors" % stamp.version)
+            raise BaseError("the delta is of another stream: its version %d says nothing of these tensors"
+                            % stamp.version)
         if self._parts and (stamp.version > self._received or self._version is None and stamp.version < self._received):
-            raise BaseError("version %d is missing in part: %d of its parts were applied, and the delta leads to version "
-                            "%d" % (self._received, len(self._parts), stamp.version))
+            raise BaseError("version %d is missing in part: %d of its parts were applied, and the delta leads to "
+                            "version %d" % (self._received, len(self._parts), stamp.version))
         if self._parts and stamp.version == self._received and stamp.part in self._parts:
             raise BaseError("this part of version %d was applied before" % stamp.version)
         if self._version is None:
             return
         if stamp.version <= self._version:
-            raise BaseError("version %d was applied before: the tensors are at version %d" % (stamp.version, self._version))
+            raise BaseError("version %d was applied before: the tensors are at version %d"
+                            % (stamp.version, self._version))
         if stamp.version > self._version + 1:
             raise BaseError("version %d is missing: the delta leads to version %d, and the tensors are at version %d"
                             % (self._version + 1, stamp.version, self._version))
@@ -158,8 +160,8 @@ class DeltaReader:
 def _stamp_of(file: File) -> _Stamp:
     metadata = file.metadata or {}
     if _STREAM not in metadata:
-        raise ArgumentError("the delta has no version: a DeltaWriter makes those that a DeltaReader takes; apply() takes "
-                            "any")
+        raise ArgumentError("the delta has no version: a DeltaWriter makes those that a DeltaReader takes; apply() "
+                            "takes any")
     try:
         kind, _, number = metadata[_VERSION].rpartition(" ")
         part, _, part_count = metadata[_PART].partition(" of ")

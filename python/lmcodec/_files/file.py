@@ -351,10 +351,10 @@ class File:
         """The elements of a tensor that differ from those of the tensor that it was coded against, with their places.
 
         base: a buffer with the base's content. By default it is read from the archive's base file.
-        threads: None for one per core. Base and result are verified. A tensor that stands alone, or is stored as another
-        one of this file, comes whole.
-        Raises TensorNotFound, ArgumentError (the base has another size or dtype), BaseError (it is missing, or another),
-        DataError, ChecksumError, OSError, MemoryError.
+        threads: None for one per core. Base and result are verified. A tensor that stands alone, or is stored as
+        another one of this file, comes whole.
+        Raises TensorNotFound, ArgumentError (the base has another size or dtype), BaseError (it is missing, or
+        another), DataError, ChecksumError, OSError, MemoryError.
         """
         from .._changes.apply import changes_of
 

@@ -109,7 +109,8 @@ class safe_open:
         """The elements of a tensor that differ from those of the tensor that it was coded against: flat arrays of their
         indices (int32, or int64 for 2**31 elements and more), rising, and of the new elements.
 
-        A tensor that was not coded against another file's comes whole: the indices are None. The arrays are on the host.
+        A tensor that was not coded against another file's comes whole: the indices are None. The arrays are on the
+        host.
         Raises as File.changes() does, and DTypeError (a dtype of which an index is no element: C64, F4, F6).
         """
         from .._changes.apply import changed_arrays

@@ -169,7 +169,8 @@ def test_nothing_is_written(made, directory):
     system = fsspec.filesystem("lmc", fo=os.path.join(made[0], "model.lmc"))
     before = files_of(os.path.join(made[0], "model.lmc"))
     calls = [lambda: system.open("new", "wb"), lambda: system.open("config.json", "ab"),
-             lambda: system.rm("config.json"), lambda: system.pipe("new", b"a"), lambda: system.touch("new"), lambda: system.mkdir("new"),
+             lambda: system.rm("config.json"), lambda: system.pipe("new", b"a"), lambda: system.touch("new"), lambda:
+             system.mkdir("new"),
              lambda: system.makedirs("new"), lambda: system.rmdir("sub"), lambda: system.cp_file("config.json", "new"),
              lambda: system.mv("config.json", "new"), lambda: system.put(__file__, "new"),
              lambda: system.pipe_file("new", b"a"), lambda: system.put_file(__file__, "new"),
