@@ -33,17 +33,20 @@ def register() -> None:
 
 
 def weights(source: Path, name: str | None = None, *, base_dirs: Sequence[Path] = (),
-            storage_options: Mapping[str, Any] | None = None,
-            threads: int | None = None) -> Iterator[tuple[str, Any]]:
+            storage_options: Mapping[str, Any] | None = None, threads: int | None = None,
+            parts: bool = False) -> Iterator[tuple[str, Any]]:
     """Names and tensors of torch, in the order of their files: what `model.load_weights()` takes. vLLM is not needed.
 
     source: a converted directory, or one archive, also at a URL; or a store or run. name: of a model of the store, or
         of a step of the run. base_dirs: where bases of archives are looked for. storage_options: of a URL, for fsspec's
         file system. threads: None for one per core.
+    parts: whether tensors of 1 MiB or more are decoded when they are used, and then only what is used of them: the
+        rows that narrow() or a slice takes, or nothing if the caller passes over one. They act as plain tensors, of a
+        subclass; only torch's `plain.data = tensor` refuses them. Then reading raises what is said here.
 
     The next tensor is decoded while the caller has the last one, so two are in memory. Raises FileNotFoundError, other
     OSError, ArgumentError, ModelNotFound, DataError (damage; a tensor of the index is missing), ImportError.
     """
     from ._serving.weights import parts_of, tensors_of
 
-    return tensors_of(parts_of(source, name, base_dirs, storage_options), threads)
+    return tensors_of(parts_of(source, name, base_dirs, storage_options), threads, parts)
