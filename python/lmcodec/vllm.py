@@ -4,8 +4,8 @@
     vllm serve model --load-format lmc --model-loader-extra-config \\
         '{"weights": "s3://bucket/store", "name": "org/model"}'
 
-vLLM calls register() in each of its processes (entry point group `vllm.general_plugins`). docs/python.md has the
-options.
+vLLM calls register() in each of its processes (entry point group `vllm.general_plugins`).
+docs/python_frameworks.md has the options.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import torch
 from .._arrays.torch_types import dtype_of, shape_of
 from .._files.file import File
 from .parts import Content
+from .reused import Reused
 
 _FROM_NBYTES = 1 << 20  # of a tensor of which a part is worth a call of its own
 
@@ -29,11 +30,11 @@ def is_deferred(file: File, name: str) -> bool:
     return tensor.nbytes >= _FROM_NBYTES and len(tensor.shape) >= 2 and tensor.strides is None and tensor.dtype != "F4"
 
 
-def deferred_tensor(file: File, name: str, threads: int | None) -> Any:
-    """A tensor of a file. Nothing of it has been decoded. Raises DTypeError."""
+def deferred_tensor(file: File, name: str, threads: int | None, reused: Reused) -> Any:
+    """A tensor of a file. Nothing of it has been decoded. reused: the memory for its content. Raises DTypeError."""
     tensor = file.find(name)
     layout = torch.empty(shape_of(tensor.dtype, tensor.shape), dtype=dtype_of(tensor.dtype), device="meta")
-    return DeferredTensor(Content(file, name, threads), layout)
+    return DeferredTensor(Content(file, name, threads, reused), layout)
 
 
 class DeferredTensor(torch.Tensor):  # type: ignore[misc]
@@ -73,7 +74,7 @@ class DeferredTensor(torch.Tensor):  # type: ignore[misc]
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default:
             return torch.device("cpu")
-        first = args[0] if args else None
+        first: Any = args[0] if args else None
         if func in _VIEWS and isinstance(first, DeferredTensor) and not first._content.is_whole:
             layouts = func(first._layout, *args[1:], **kwargs)
             if isinstance(layouts, (list, tuple)):

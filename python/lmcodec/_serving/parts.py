@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any
-
-import torch
+from typing import Any, Sequence
 
 from .._files.file import File
 from .._files.safe_open import safe_open
+from .reused import Reused
 
 _PIECE_NBYTES = 64 << 20  # of content that is decoded at a time, if a part does not lie in one piece
 _GAP_NBYTES = 1 << 20  # of content between two rows of a part that is not decoded with them
@@ -21,8 +20,8 @@ class Content:
     count: its elements. Several threads may use one object. part() and whole() raise as safe_open.get_tensor().
     """
 
-    def __init__(self, file: File, name: str, threads: int | None) -> None:
-        self._file, self._name, self._threads = file, name, threads
+    def __init__(self, file: File, name: str, threads: int | None, reused: Reused) -> None:
+        self._file, self._name, self._threads, self._reused = file, name, threads, reused
         self._tensor = file.find(name)
         self.count = math.prod(self._tensor.shape)
         self._whole: Any = None
@@ -37,7 +36,7 @@ class Content:
         """All of it, decoded once and kept. What is written to it stays."""
         with self._lock:
             if self._whole is None:
-                self._whole = safe_open(self._file, "pt", threads=self._threads).get_tensor(self._name)
+                self._whole = self._reused.decoded(safe_open(self._file, "pt", threads=self._threads), self._name)
             return self._whole
 
     def part(self, layout: Any) -> Any:
@@ -50,7 +49,7 @@ class Content:
         narrow = layout.squeeze()
         order = sorted(range(narrow.dim()), key=narrow.stride, reverse=True)
         sorted_layout = narrow.permute(order)
-        made = torch.empty(sorted_layout.shape, dtype=layout.dtype, device="cpu")
+        made = self._new(sorted_layout.shape)
         if made.numel():
             self._fill(made, sorted_layout)
         return made.permute([order.index(dimension) for dimension in range(len(order))]).reshape(layout.shape)
@@ -68,11 +67,14 @@ class Content:
                 self._fill(row_target, layout[row])
             return
         count = min(max(_PIECE_NBYTES // (step * itemsize), 1), len(target)) if self._is_cut() else len(target)
-        buffer = torch.empty((count - 1) * step + span, dtype=layout.dtype, device="cpu")
+        buffer = self._new(((count - 1) * step + span,))
         for row in range(0, len(target), count):
             rows = target[row:row + count]
             self._read(buffer, first + row * step, (len(rows) - 1) * step + span)
             rows.copy_(buffer.as_strided(rows.shape, (step, *row_layout.stride())))
+
+    def _new(self, shape: Sequence[int]) -> Any:
+        return self._reused.tensor(self._tensor.dtype, shape, math.prod(shape) * self._tensor.nbytes // self.count)
 
     def _read(self, target: Any, first: int, count: int) -> None:
         """Decodes elements [first, first + count) to the start of a contiguous tensor."""
@@ -90,4 +92,4 @@ class Content:
 
 def _span_of(layout: Any) -> int:
     """Elements from the first to the last one of a view."""
-    return 1 + sum((size - 1) * stride for size, stride in zip(layout.shape, layout.stride()))
+    return 1 + sum((int(size) - 1) * int(stride) for size, stride in zip(layout.shape, layout.stride()))

@@ -93,7 +93,9 @@ def tensors_of(parts: Sequence[Part], threads: int | None, is_in_parts: bool = F
     Raises DataError (a tensor of the index is missing), and as safe_open() does.
     """
     from .deferred import deferred_tensor, is_deferred
+    from .reused import Reused
 
+    reused = Reused()
     with ThreadPoolExecutor(1) as pool:
         waiting: tuple[str, Future[Any]] | None = None
         for part in parts:
@@ -104,9 +106,9 @@ def tensors_of(parts: Sequence[Part], threads: int | None, is_in_parts: bool = F
                     raise DataError("%s: the index promises a tensor %r that is not there" % (part.shown, lacking[0]))
                 for name in names:
                     if is_in_parts and is_deferred(file.file, name):
-                        following = name, pool.submit(deferred_tensor, file.file, name, threads)
+                        following = name, pool.submit(deferred_tensor, file.file, name, threads, reused)
                     else:
-                        following = name, pool.submit(file.get_tensor, name)
+                        following = name, pool.submit(reused.decoded, file, name)
                     if waiting is not None:
                         yield waiting[0], waiting[1].result()
                     waiting = following
