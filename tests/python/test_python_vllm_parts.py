@@ -1,5 +1,5 @@
-"""lmcodec.vllm.weights(parts=True): what is decoded for layers as vLLM has them (vllm_layers.py), and tensors that act as
-the plain ones whatever is done to them."""
+"""lmcodec.vllm.weights(parts=True): what is decoded for layers as vLLM has them (vllm_layers.py). Tensors act as the
+plain ones whatever is done to them."""
 import collections
 import copy
 import math

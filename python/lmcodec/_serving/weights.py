@@ -92,9 +92,10 @@ def tensors_of(parts: Sequence[Part], threads: int | None, is_in_parts: bool = F
     is_in_parts: large tensors are decoded when they are used, and then only what is used of them (deferred.py).
     Raises DataError (a tensor of the index is missing), and as safe_open() does.
     """
-    from .deferred import deferred_tensor, is_deferred
     from .reused import Reused
 
+    if is_in_parts:
+        from .deferred import deferred_tensor, is_deferred
     reused = Reused()
     with ThreadPoolExecutor(1) as pool:
         waiting: tuple[str, Future[Any]] | None = None
