@@ -4,8 +4,8 @@
     vllm serve model --load-format lmc --model-loader-extra-config \\
         '{"weights": "s3://bucket/store", "name": "org/model"}'
 
-vLLM calls register() in each of its processes (entry point group `vllm.general_plugins`). docs/python.md has the
-options.
+vLLM calls register() in each of its processes (entry point group `vllm.general_plugins`).
+docs/python_frameworks.md has the options.
 """
 
 from __future__ import annotations
@@ -34,20 +34,23 @@ def register() -> None:
 
 
 def weights(source: Path, name: str | None = None, *, base_dirs: Sequence[Path] = (),
-            storage_options: Mapping[str, Any] | None = None,
-            threads: int | None = None) -> Iterator[tuple[str, Any]]:
+            storage_options: Mapping[str, Any] | None = None, threads: int | None = None,
+            parts: bool = False) -> Iterator[tuple[str, Any]]:
     """Names and tensors of torch, in the order of their files: what `model.load_weights()` takes. vLLM is not needed.
 
     source: a converted directory, or one archive, also at a URL; or a store or run. name: of a model of the store, or
         of a step of the run. base_dirs: where bases of archives are looked for. storage_options: of a URL, for fsspec's
         file system. threads: None for one per core.
+    parts: whether tensors of 1 MiB or more are decoded when they are used, and then only what is used of them: the
+        rows that narrow() or a slice takes, or nothing if the caller passes over one. They act as plain tensors, of a
+        subclass; only torch's `plain.data = tensor` refuses them. Then reading raises what is said here.
 
     The next tensor is decoded while the caller has the last one, so two are in memory. Raises FileNotFoundError, other
     OSError, ArgumentError, ModelNotFound, DataError (damage; a tensor of the index is missing), ImportError.
     """
     from ._serving.weights import parts_of, tensors_of
 
-    return tensors_of(parts_of(source, name, base_dirs, storage_options), threads)
+    return tensors_of(parts_of(source, name, base_dirs, storage_options), threads, parts)
 
 
 def patches(delta: Any, state: State, *, names: Names = None, threads: int | None = None) -> Iterator[Any]:

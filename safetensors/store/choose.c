@@ -87,15 +87,6 @@ static lmc_status compare_content(const choice *choice, const st_relative *relat
     return status;
 }
 
-/* Whether a relative in a model that is too deep to be a base is worth a comparison: no other one of the tensor
- * seems to be equal. */
-static int is_needed_for_equal(const choice *choice, const st_relative *relative,
-                               const unsigned char *has_equal)
-{
-    return relative->is_equal && !has_equal[relative->wanted] && relative->form == LMC_BASE_PLAIN &&
-           !relative->has_other_length && !choice->chooser->is_allowed[relative->model];
-}
-
 /* A model that is too deep to be a base can have equal tensors: those whose content is found to be equal count as such;
  * the others are left out. has_equal: zeros, one a tensor. */
 static lmc_status keep_equal(choice *choice, unsigned char *has_equal, unsigned char *piece, lmc_ctx *ctx)
@@ -114,7 +105,9 @@ static lmc_status keep_equal(choice *choice, unsigned char *has_equal, unsigned 
     for (size_t i = 0; i < relatives->count && status == LMC_OK; i++) {
         const st_relative relative = relatives->list[i];
         int is_kept = chooser->is_allowed[relative.model];
-        if (is_needed_for_equal(choice, &relative, has_equal)) {
+        /* one of a model that is too deep is worth a comparison if no other one of the tensor seems to be equal */
+        if (!is_kept && relative.is_equal && !has_equal[relative.wanted] && relative.form == LMC_BASE_PLAIN &&
+            !relative.has_other_length) {
             if (opened.id != relative.file) {
                 lmc_st_close(opened.file);
                 opened = (struct opened){.id = relative.file};

@@ -153,13 +153,6 @@ static int compare_gains(const void *left, const void *right)
     return a > b ? -1 : a < b;
 }
 
-/* 1 if a hit is so near that a file can hardly have a nearer one. */
-static int is_settled(const st_index_tensor *wanted, const st_index_hit *hit)
-{
-    return hit->distance == 0 ||
-           (!hit->is_head && hit->distance < st_sketch_spread(wanted->dtype, &wanted->sketch) / 2);
-}
-
 /* Compares all tensors of a file of the store with those of the source: a search gives only the nearest few of each.
  * Where that would be very many comparisons, the tensor behind the last one's relative is tried first, for most files
  * that have the same tensors have them in the same order. */
@@ -176,8 +169,12 @@ static lmc_status compare_file(st_relatives *relatives, uint32_t id)
         const st_index_tensor *const wanted = &relatives->tensors[relatives->wanted[i]];
         st_index_hit best = {.distance = UINT32_MAX};
         size_t at = next;
-        if (!is_large || next >= count || !st_index_compare(wanted, &tensors[next], UINT32_MAX, &best) ||
-            !is_settled(wanted, &best)) {
+        /* a hit that is so near that the file can hardly have a nearer one */
+        const int is_settled =
+            is_large && next < count && st_index_compare(wanted, &tensors[next], UINT32_MAX, &best) &&
+            (best.distance == 0 ||
+             (!best.is_head && best.distance < st_sketch_spread(wanted->dtype, &wanted->sketch) / 2));
+        if (!is_settled) {
             best.distance = UINT32_MAX;
             for (size_t j = 0; j < count && best.distance > 0; j++)
                 if (st_index_compare(wanted, &tensors[j], best.distance, &best))

@@ -233,8 +233,9 @@ def test_tied_tensors():
 
 
 @pytest.mark.parametrize("spoil, text", [
-    (lambda a: a[:, ::2].copy()[:, :0], "the state has the shape"), (lambda a: a.astype("f2"), "the delta has the dtype
-    F32"), (lambda a: numpy.asfortranarray(a), "be contiguous"), (lambda a: a.astype(">f4"), "little-endian"),
+    (lambda a: a[:, ::2].copy()[:, :0], "the state has the shape"),
+    (lambda a: a.astype("f2"), "the delta has the dtype F32"),
+    (lambda a: numpy.asfortranarray(a), "be contiguous"), (lambda a: a.astype(">f4"), "little-endian"),
     (lambda a: a.tolist(), None), (lambda a: None, None)])
 def test_tensors_that_cannot_be_changed(spoil, text):
     old, new = made(), changed(made(), 0.01)
@@ -298,6 +299,25 @@ def test_changes(directory, pair):
             in_memory = file.changes(name, base=old[name])
             assert in_memory == found and found.indices.tolist() == expected.tolist()
             assert bytes(found.values) == values.tobytes() and found.element_nbytes == values.itemsize
+
+
+@pytest.mark.parametrize("share", SHARE.values())
+@pytest.mark.parametrize("kind", ["f4", "f2", "f8", "u1"])
+def test_changes_of_frames(share, kind):
+    old = numpy.random.default_rng(3).standard_normal(300000).astype(kind)
+    new = changed({"t": old}, share)["t"]
+    frame = lmcodec.encode(new, base=old)
+    if lmcodec.info(frame).mode != "delta":
+        assert lmcodec.changes(frame, old) == (None, new.tobytes(), old.itemsize)
+        return
+    found = lmcodec.changes(frame, old)
+    expected = numpy.flatnonzero(old != new)
+    assert found.indices.tolist() == expected.tolist() and bytes(found.values) == new[expected].tobytes()
+    for wrong in (old[1:], old + numpy.array(1, kind)):
+        with pytest.raises(lmcodec.BaseError):
+            lmcodec.changes(frame, wrong)
+    with pytest.raises(lmcodec.LMCError):
+        lmcodec.changes(frame[:-3], old)
 
 
 @pytest.mark.parametrize("share", SHARE.values())

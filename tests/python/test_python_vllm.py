@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (Debian: pyt
 import lmcodec  # noqa: E402
 import lmcodec.torch  # noqa: E402
 import lmcodec.vllm  # noqa: E402
+from lmcodec._serving.deferred import DeferredTensor  # noqa: E402
 
 
 class BaseModelLoader(abc.ABC):
@@ -134,6 +135,25 @@ def test_directory(registry, directory, shards):
         load(registry, tensors, os.path.join(small, "model.safetensors.lmc"))
 
 
+def test_parts(registry, directory, monkeypatch):
+    """Large tensors are decoded in parts if the options say so, or if there are several processes."""
+    tensors = {"large": torch.randn(2048, 512), "small": torch.ones(5)}
+    made = write_directory(os.path.join(directory, "m"), tensors, 1)
+    lmcodec.convert(made, made + ".lmc", fsync=False)
+    kinds = []
+    monkeypatch.setattr(Model, "load_weights", lambda self, weights: kinds.append(
+        [type(weight) for _, weight in sorted(weights, key=lambda each: each[0])]) or self.order.extend(tensors))
+    monkeypatch.setattr(torch, "equal", lambda *_: True)
+    load(registry, tensors, made + ".lmc")
+    load(registry, tensors, made + ".lmc", {"parts": True})
+    for name, value in (("is_initialized", True), ("get_world_size", 2)):
+        monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
+    load(registry, tensors, made + ".lmc")
+    load(registry, tensors, made + ".lmc", {"parts": False})
+    plain, parts = [torch.Tensor] * 2, [DeferredTensor, torch.Tensor]
+    assert kinds == [plain, parts, parts, plain]
+
+
 def test_base(registry, directory):
     tensors = tensors_of(1)
     old = write_directory(os.path.join(directory, "bases", "old"), tensors, 1)
@@ -187,7 +207,8 @@ def test_what_is_refused(registry, directory):
     tensors = tensors_of(1)
     made = write_directory(os.path.join(directory, "m"), tensors, 2)
     lmcodec.convert(made, made + ".lmc", fsync=False)
-    for extra, message in (({"weight": "x"}, "no option 'weight'"), ([1], "mapping"), ({"name": 5}, "str")):
+    for extra, message in (({"weight": "x"}, "no option 'weight'"), ([1], "mapping"), ({"name": 5}, "str"),
+                           ({"parts": "yes"}, "true or false")):
         with pytest.raises((ValueError, TypeError), match=message):
             load(registry, tensors, made, extra)
     index = os.path.join(made + ".lmc", "model.safetensors.index.json")

@@ -142,7 +142,8 @@ def changes(frame: Any, base: Any) -> Changes:
         found, room = array("I", bytes(4 * count)), new_bytearray(head.block_nbytes)
         with Buffer(found, writable=True) as to_places, Buffer(room, writable=True) as to_values:
             for number in range(head.block_count):
-                changed = opened_frame.changes_of_block(number, old.address, to_places.address, to_values.address, count)
+                changed = opened_frame.changes_of_block(number, old.address, to_places.address, to_values.address,
+                                                        count)
                 first = number * count
                 places += array(index, [first + place for place in found[:changed]]).tobytes()
                 values += room[:changed * head.element_nbytes]

@@ -86,11 +86,17 @@ def _remote_parts(url: str, base_dirs: Sequence[Path], storage_options: Mapping[
     return [part(root.join(place + ".lmc").shown, names) for place, names in sorted(places.items())]
 
 
-def tensors_of(parts: Sequence[Part], threads: int | None) -> Iterator[tuple[str, Any]]:
+def tensors_of(parts: Sequence[Part], threads: int | None, is_in_parts: bool = False) -> Iterator[tuple[str, Any]]:
     """Names and tensors of torch of all files. The next one is decoded while the caller has the last one.
 
+    is_in_parts: large tensors are decoded when they are used, and then only what is used of them (deferred.py).
     Raises DataError (a tensor of the index is missing), and as safe_open() does.
     """
+    from .reused import Reused
+
+    if is_in_parts:
+        from .deferred import deferred_tensor, is_deferred
+    reused = Reused()
     with ThreadPoolExecutor(1) as pool:
         waiting: tuple[str, Future[Any]] | None = None
         for part in parts:
@@ -100,7 +106,10 @@ def tensors_of(parts: Sequence[Part], threads: int | None) -> Iterator[tuple[str
                 if lacking:
                     raise DataError("%s: the index promises a tensor %r that is not there" % (part.shown, lacking[0]))
                 for name in names:
-                    following = name, pool.submit(file.get_tensor, name)
+                    if is_in_parts and is_deferred(file.file, name):
+                        following = name, pool.submit(deferred_tensor, file.file, name, threads, reused)
+                    else:
+                        following = name, pool.submit(reused.decoded, file, name)
                     if waiting is not None:
                         yield waiting[0], waiting[1].result()
                     waiting = following
