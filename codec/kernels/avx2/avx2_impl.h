@@ -105,6 +105,7 @@ LMC_INLINE void count_group(const uint8_t *classes, uint32_t *counts)
         counts[c] += count_bits(class_mask(classes, (uint8_t)c));
 }
 
+#include "codec/kernels/avx2/avx2_lists_impl.h"
 #include "codec/kernels/shared/delta_loops_impl.h"
 #include "codec/kernels/shared/mask_loops_impl.h"
 
