@@ -204,7 +204,7 @@ LMC_INLINE uint64_t spread_to_marked(uint64_t packed, const byte_marks *marks, u
     return shuffle_eight(packed, &fill_order[marks->bits >> 8 * j & 0xff]);
 }
 
-LMC_INLINE unsigned count_marked(const byte_marks *marks, unsigned j)
+LMC_INLINE size_t count_marked(const byte_marks *marks, unsigned j)
 {
     return lmc_popcount64(marks->bits >> 8 * j & 0xff);
 }
