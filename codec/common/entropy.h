@@ -26,6 +26,20 @@ LMC_INLINE double lmc_log2(double x)
     return (double)exponent + two_by_ln2 * t * (1 + u * (1 / 3. + u * (1 / 5. + u * (1 / 7.))));
 }
 
+/* log2 of a positive x that is not denormal, to within LMC_LOG2_NEAR_ERROR_MAX: a line between entries of a table. */
+#define LMC_LOG2_NEAR_ERROR_MAX 5e-5
+extern const double lmc_log2_table[65];
+
+LMC_INLINE double lmc_log2_near(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const double *const entry = &lmc_log2_table[bits >> 46 & 63];
+    const double part =
+        (double)(int64_t)(bits & ((UINT64_C(1) << 46) - 1)) * (1 / 70368744177664.); /* 2^-46 */
+    return (double)((int)(bits >> 52) - 1023) + entry[0] + part * (entry[1] - entry[0]);
+}
+
 /* 2^n for -1022 <= n <= 1023. */
 LMC_INLINE double lmc_power_of_2(int n)
 {

@@ -6,15 +6,13 @@
 
 /* ---- encode ---- */
 
-/* Splits the block: high parts go to their lists, lower bytes to scratch->plane. Hashes the content. */
+/* Splits the block: high parts go to their lists, lower bytes to scratch->plane. Hashes the content. Most lists have no
+ * wide high part. When the first one comes, upper bytes are cleared, and the strip is appended once more. */
 static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t n,
                         lmc_class_lists *lists, lmc_exception_writer *exceptions)
 {
     lmc_scratch *const scratch = job->scratch;
     const unsigned element_log2 = lmc_element_log2(job->element_nbytes);
-    for (unsigned c = 0; c < job->delta->class_count; c++)
-        if (lists->high.nbytes[c] == 1)
-            memset(lists->begin[c] + lists->high.upper[c], 0, lists->count[c]);
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const size_t at = i * job->element_nbytes;
@@ -26,8 +24,18 @@ static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint
                                                     low))
             lmc_exceptions_find(job, src, base, i, m, scratch->strip_high, exceptions);
         const size_t ahead_nbytes = lmc_min_size(n - i - m, LMC_STRIP_VALUES) * job->element_nbytes;
+        const lmc_high_lists before = lists->high;
         job->kernels->scatter(&lists->order, scratch->classes + i, scratch->strip_high, m, &lists->high,
                               src + at + m * job->element_nbytes, ahead_nbytes);
+        const uint32_t first_wide = lists->high.wide ^ before.wide;
+        if (LMC_LIKELY(first_wide == 0))
+            continue;
+        for (unsigned c = 0; c < job->delta->class_count; c++)
+            if (first_wide >> c & 1)
+                memset(lists->begin[c] + lists->high.upper[c], 0, lists->count[c]);
+        lists->high = before;
+        job->kernels->scatter(&lists->order, scratch->classes + i, scratch->strip_high, m, &lists->high,
+                              scratch->classes, 0);
     }
 }
 

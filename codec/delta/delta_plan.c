@@ -6,15 +6,21 @@
 #include "codec/common/dtype.h"
 #include "codec/common/entropy.h"
 
-/* Neighbours in a run of the sample. Where little has changed, longer runs find more changes. */
-#define RUN_VALUES 64
-#define RUN_VALUES_SPARSE 256
-#define SPARSE_SHARE 0.04
+/* The sample: so many runs of so many neighbours. Where less than FEW_SHARE has changed, more and longer runs find more
+ * changes: one pair of FEW_STEP, but no fewer than RUN_COUNT_FEW_MIN runs. */
+#define RUN_VALUES 128
+#define RUN_COUNT 32
+#define RUN_VALUES_FEW 256
+#define RUN_COUNT_FEW_MIN 32
+#define RUN_COUNT_FEW_MAX (LMC_PAIRS_MAX / RUN_VALUES_FEW)
+#define FEW_SHARE 0.06
+#define FEW_STEP 32
 
 /* Blocks of a delta are large, since every class has a fixed cost in each. They are larger still where classes hold
- * little. */
+ * little: where less than SPARSE_SHARE has changed. */
 #define BLOCK_LOG2 18
 #define BLOCK_LOG2_SPARSE 20
+#define SPARSE_SHARE 0.04
 #define BLOCK_NBYTES_LOG2_MAX 21 /* a thread holds several blocks */
 
 /* The base must save this share of the cost of coding without it, since decoding needs a second file. */
@@ -52,7 +58,7 @@ typedef struct class_plan {
 /* x log2 x */
 static double xlog(double x)
 {
-    return x > 0 ? x * lmc_log2(x) : 0;
+    return x > 0 ? x * lmc_log2_near(x) : 0;
 }
 
 /* The cost of n bits with m set, given xlog() of both. */
@@ -133,13 +139,13 @@ static unsigned clamp_shift(unsigned shift, unsigned low_nbytes)
 
 /* ---- classes ---- */
 
-/* Adds the pairs of another group. */
-static void add_group(const decider *d, lmc_key_group *sum, const lmc_key_group *other)
+/* Makes `sum` the pairs of two groups, of which it may be one. */
+static void add_groups(const decider *d, const lmc_key_group *a, const lmc_key_group *b, lmc_key_group *sum)
 {
-    sum->n += other->n;
-    sum->sign_changes += other->sign_changes;
+    sum->n = a->n + b->n;
+    sum->sign_changes = a->sign_changes + b->sign_changes;
     for (unsigned i = 0; i <= d->sample->bin_count; i++)
-        sum->below[i] += other->below[i];
+        sum->below[i] = a->below[i] + b->below[i];
 }
 
 /* The joined classes i and i + 1: the best shift, and the loss from joining them. */
@@ -148,13 +154,22 @@ typedef struct class_join {
     double nbits, loss;
 } class_join;
 
+/* Where the shifts are equal or neighbours, one of them is the best of the joined class, or nearly so. */
 static void weigh_join(const decider *d, const class_plan *classes, unsigned i, class_join *join)
 {
     const class_plan *const a = &classes[i], *const b = &classes[i + 1];
-    class_plan joined = {.group = &d->sample->joined};
-    lmc_key_group_copy(joined.group, a->group, d->sample->bin_count);
-    add_group(d, joined.group, b->group);
-    choose_shift(d, &joined, (a->shift + b->shift) / 2);
+    const unsigned least = a->shift < b->shift ? a->shift : b->shift;
+    class_plan joined = {.group = &d->sample->joined, .shift = least};
+    add_groups(d, a->group, b->group, joined.group);
+    if (a->shift + b->shift > 2 * least + 1) {
+        choose_shift(d, &joined, (a->shift + b->shift) / 2);
+    } else {
+        joined.nbits = class_nbits(d, &joined, least, NO_LIMIT);
+        const double nbits =
+            a->shift == b->shift ? NO_LIMIT : class_nbits(d, &joined, least + 1, joined.nbits);
+        joined.shift += nbits < joined.nbits;
+        joined.nbits = nbits < joined.nbits ? nbits : joined.nbits;
+    }
     *join = (class_join){joined.shift, joined.nbits, joined.nbits - a->nbits - b->nbits};
 }
 
@@ -171,7 +186,7 @@ static unsigned join_classes(const decider *d, class_plan *classes, unsigned cou
                 best = i;
         if (count <= LMC_FMT_CLASS_COUNT_MAX && joins[best].loss > 0)
             break;
-        add_group(d, classes[best].group, classes[best + 1].group);
+        add_groups(d, classes[best].group, classes[best + 1].group, classes[best].group);
         classes[best].shift = joins[best].shift;
         classes[best].nbits = joins[best].nbits;
         count--;
@@ -262,10 +277,16 @@ lmc_status lmc_delta_decide(const lmc_content *content, const lmc_delta_plan_wor
     double best = -1;
     lmc_pairs pairs;
     memset(decision, 0, sizeof *decision);
-    LMC_TRY(lmc_pairs_read(content, RUN_VALUES, work->buffer, &pairs));
+    LMC_TRY(lmc_pairs_read(content, RUN_VALUES, RUN_COUNT, work->buffer, &pairs));
     const double changed = (double)lmc_pairs_changed(&pairs) / (double)pairs.count;
-    if (changed < SPARSE_SHARE && pairs.count != content->value_count)
-        LMC_TRY(lmc_pairs_read(content, RUN_VALUES_SPARSE, work->buffer, &pairs));
+    if (changed < FEW_SHARE && pairs.count != content->value_count) {
+        const uint64_t wanted = content->value_count / (FEW_STEP * RUN_VALUES_FEW);
+        size_t run_count = (size_t)lmc_min_u64(wanted, RUN_COUNT_FEW_MAX);
+        run_count -= run_count % LMC_PAIRS_PLACE_COUNT;
+        if (run_count < RUN_COUNT_FEW_MIN)
+            run_count = RUN_COUNT_FEW_MIN;
+        LMC_TRY(lmc_pairs_read(content, RUN_VALUES_FEW, run_count, work->buffer, &pairs));
+    }
     const unsigned most = BLOCK_NBYTES_LOG2_MAX - lmc_lowest_bit(d.element_nbytes);
     const unsigned wanted = changed < SPARSE_SHARE ? BLOCK_LOG2_SPARSE : BLOCK_LOG2;
     decision->block_log2 = wanted < most ? wanted : most;

@@ -8,7 +8,6 @@
 
 /* A base may have to be decoded to be read, block by block, each of PLACE_VALUES or a multiple of it. So the runs of a
  * large tensor stand in a few places of that size. */
-#define PLACE_COUNT 8
 #define PLACE_VALUES ((uint64_t)1 << 16)
 
 /* Where run i of `count`, each of n values, begins in a range of value_count. */
@@ -19,10 +18,10 @@ static uint64_t spread_run(uint64_t value_count, size_t n, size_t i, size_t coun
 
 static uint64_t find_run(uint64_t value_count, size_t n, size_t i, size_t count)
 {
-    const size_t place_runs = count / PLACE_COUNT;
-    if (value_count <= PLACE_COUNT * PLACE_VALUES || place_runs == 0)
+    const size_t place_runs = count / LMC_PAIRS_PLACE_COUNT;
+    if (value_count <= LMC_PAIRS_PLACE_COUNT * PLACE_VALUES || place_runs == 0)
         return spread_run(value_count, n, i, count);
-    const uint64_t place = (value_count / PLACE_VALUES - 1) * (i / place_runs) / (PLACE_COUNT - 1);
+    const uint64_t place = (value_count / PLACE_VALUES - 1) * (i / place_runs) / (LMC_PAIRS_PLACE_COUNT - 1);
     return place * PLACE_VALUES + spread_run(PLACE_VALUES, n, i % place_runs, place_runs);
 }
 
@@ -43,16 +42,16 @@ static lmc_status read_base(const lmc_content *content, uint64_t first, size_t n
     return LMC_OK;
 }
 
-lmc_status lmc_pairs_read(const lmc_content *content, size_t run_values, uint8_t *buffer, lmc_pairs *pairs)
+lmc_status lmc_pairs_read(const lmc_content *content, size_t run_values, size_t run_count, uint8_t *buffer,
+                          lmc_pairs *pairs)
 {
     const unsigned element_nbytes = content->element_nbytes;
     const uint64_t value_count = content->value_count;
     uint8_t *const base = buffer + LMC_PAIRS_BUFFER_NBYTES / 2;
-    const size_t run_count = run_values <= 64 ? 64 : LMC_PAIRS_MAX / 256;
     const uint64_t wanted = run_values * run_count;
     const size_t n = (size_t)(value_count <= wanted ? value_count : run_values);
     const size_t runs = value_count <= wanted ? 1 : run_count;
-    assert(run_values <= 256);
+    assert(wanted <= LMC_PAIRS_MAX && run_count % LMC_PAIRS_PLACE_COUNT == 0);
     *pairs = (lmc_pairs){.element_nbytes = element_nbytes, .content = buffer, .base = base};
     for (size_t i = 0; i < runs; i++) {
         const size_t at = pairs->count * element_nbytes;
@@ -111,12 +110,10 @@ double lmc_pairs_floor_nbits(const lmc_pairs *pairs)
     double high = 0, lower = 0;
     for (unsigned j = 0; j < element_nbytes; j++) {
         uint32_t count[256] = {0};
-        double weight[256];
+        unsigned used;
         for (size_t i = 0; i < pairs->count; i += FLOOR_STEP)
             count[pairs->content[i * element_nbytes + j]]++;
-        for (unsigned v = 0; v < 256; v++)
-            weight[v] = count[v];
-        const double nbits = lmc_entropy(weight, 256);
+        const double nbits = lmc_counts_entropy(count, 256, &used);
         if (j + 2 < element_nbytes)
             lower += nbits;
         else
@@ -276,12 +273,13 @@ LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const
     for (unsigned g = 0; g < sample->group_count;
          g++) { /* counts of bins become numbers of pairs in lower bins */
         lmc_key_group *const group = &sample->group[g];
-        group->n = 0;
+        uint32_t n = 0;
         for (unsigned i = 0; i <= sample->bin_count; i++) {
             const uint32_t here = group->below[i];
-            group->below[i] = group->n;
-            group->n += here;
+            group->below[i] = n;
+            n += here;
         }
+        group->n = n;
     }
 }
 

@@ -41,12 +41,6 @@ typedef struct lmc_delta_sample {
     lmc_key_group joined; /* room for two groups as one */
 } lmc_delta_sample;
 
-/* Copies a group of so many bins. */
-LMC_INLINE void lmc_key_group_copy(lmc_key_group *dst, const lmc_key_group *src, unsigned bin_count)
-{
-    memcpy(dst, src, offsetof(lmc_key_group, below) + (bin_count + 1) * sizeof src->below[0]);
-}
-
 /* The pairs of a sample: elements and the base's elements. */
 typedef struct lmc_pairs {
     unsigned element_nbytes;
@@ -54,11 +48,14 @@ typedef struct lmc_pairs {
     const uint8_t *content, *base; /* count elements each */
 } lmc_pairs;
 
-/* Reads runs of run_values neighbours, at most LMC_PAIRS_MAX pairs. buffer: LMC_PAIRS_BUFFER_NBYTES. Errors: what a
- * read returns. */
+/* The places in a large tensor where runs of pairs stand. */
+#define LMC_PAIRS_PLACE_COUNT 8
+
+/* Reads run_count runs of run_values neighbours, LMC_PAIRS_MAX pairs at most; all pairs if there are no more. run_count
+ * is a multiple of LMC_PAIRS_PLACE_COUNT. buffer: LMC_PAIRS_BUFFER_NBYTES. Errors: what a read returns. */
 #define LMC_PAIRS_BUFFER_NBYTES (2 * 8 * LMC_PAIRS_MAX)
-LMC_NODISCARD lmc_status lmc_pairs_read(const lmc_content *content, size_t run_values, uint8_t *buffer,
-                                        lmc_pairs *pairs);
+LMC_NODISCARD lmc_status lmc_pairs_read(const lmc_content *content, size_t run_values, size_t run_count,
+                                        uint8_t *buffer, lmc_pairs *pairs);
 
 /* The number of pairs that differ. */
 size_t lmc_pairs_changed(const lmc_pairs *pairs);

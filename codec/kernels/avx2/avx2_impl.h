@@ -48,6 +48,7 @@ LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
     const __m256i wanted = _mm256_set1_epi8((char)class);
     __m256i sum = _mm256_setzero_si256(); /* at most 64 in a byte */
     size_t i = 0;
+#pragma GCC unroll 4
     for (; i + 32 <= n; i += 32)
         sum = _mm256_sub_epi8(sum, _mm256_cmpeq_epi8(load256(classes + i), wanted));
     sum = _mm256_sad_epu8(sum, _mm256_setzero_si256());
@@ -99,16 +100,11 @@ LMC_INLINE uint64_t class_mask(const uint8_t *classes, uint8_t class)
     return (uint32_t)lower | (uint64_t)(uint32_t)upper << 32;
 }
 
-LMC_INLINE void count_group(const uint8_t *classes, uint32_t *counts)
-{
-    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
-        counts[c] += count_bits(class_mask(classes, (uint8_t)c));
-}
-
+#include "codec/kernels/avx2/avx2_lists_impl.h"
 #include "codec/kernels/shared/delta_loops_impl.h"
 #include "codec/kernels/shared/mask_loops_impl.h"
 
-#include "codec/kernels/shared/change_loops_impl.h"
+#include "codec/kernels/avx2/avx2_changes_impl.h"
 
 static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
 {

@@ -28,6 +28,41 @@ LMC_INLINE uint64_t scatter_from_plane(const uint8_t *plane, uint64_t position, 
     return position;
 }
 
+/* ---- bytes ---- */
+
+/* Those of 32 bytes that are marked. */
+typedef struct byte_marks {
+    uint64_t eight[4]; /* bytes of 0 or 255 */
+    uint64_t count[4]; /* of each eight */
+} byte_marks;
+
+/* Marks bytes that are 255. The others are 0. */
+LMC_INLINE byte_marks mark_bytes(__m256i marked)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    byte_marks marks;
+    store256(marks.eight, marked);
+    store256(marks.count, _mm256_sad_epu8(_mm256_sub_epi8(zero, marked), zero));
+    return marks;
+}
+
+/* Brings the marked ones of the j-th eight bytes to the lowest places, and 0 to the others. */
+LMC_INLINE uint64_t pack_marked(uint64_t eight, const byte_marks *marks, unsigned j)
+{
+    return _pext_u64(eight, marks->eight[j]);
+}
+
+/* The inverse: bytes that are not marked become 0. */
+LMC_INLINE uint64_t spread_to_marked(uint64_t packed, const byte_marks *marks, unsigned j)
+{
+    return _pdep_u64(packed, marks->eight[j]);
+}
+
+LMC_INLINE size_t count_marked(const byte_marks *marks, unsigned j)
+{
+    return marks->count[j];
+}
+
 /* ---- next symbols ---- */
 
 /* The symbols of a strip that belong to the next layer. */

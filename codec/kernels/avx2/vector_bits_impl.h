@@ -168,6 +168,47 @@ LMC_INLINE uint64_t scatter_from_plane(const uint8_t *plane, uint64_t position, 
     return position;
 }
 
+/* ---- bytes ---- */
+
+LMC_INLINE __m128i load_eight(const void *p)
+{
+    return _mm_loadl_epi64((const __m128i *)p);
+}
+
+LMC_INLINE uint64_t shuffle_eight(uint64_t eight, const uint64_t *order)
+{
+    const __m128i shuffled = _mm_shuffle_epi8(_mm_cvtsi64_si128((long long)eight), load_eight(order));
+    return (uint64_t)_mm_cvtsi128_si64(shuffled);
+}
+
+/* Those of 32 bytes that are marked: a bit of each. */
+typedef struct byte_marks {
+    uint32_t bits;
+} byte_marks;
+
+/* Marks bytes that are 255. The others are 0. */
+LMC_INLINE byte_marks mark_bytes(__m256i marked)
+{
+    return (byte_marks){(uint32_t)_mm256_movemask_epi8(marked)};
+}
+
+/* Brings the marked ones of the j-th eight bytes to the lowest places, and 0 to the others. */
+LMC_INLINE uint64_t pack_marked(uint64_t eight, const byte_marks *marks, unsigned j)
+{
+    return shuffle_eight(eight, &pack_order[marks->bits >> 8 * j & 0xff]);
+}
+
+/* The inverse: bytes that are not marked become 0. */
+LMC_INLINE uint64_t spread_to_marked(uint64_t packed, const byte_marks *marks, unsigned j)
+{
+    return shuffle_eight(packed, &fill_order[marks->bits >> 8 * j & 0xff]);
+}
+
+LMC_INLINE size_t count_marked(const byte_marks *marks, unsigned j)
+{
+    return lmc_popcount64(marks->bits >> 8 * j & 0xff);
+}
+
 /* ---- next symbols ---- */
 
 /* The symbols of a strip that belong to the next layer: a bit of each. */
@@ -179,11 +220,6 @@ typedef struct marks {
 LMC_INLINE void mark_group(marks *m, size_t at, bytes64 passed_on)
 {
     m->passed_on[at / GROUP] = top_bits(passed_on.half[0], passed_on.half[1]);
-}
-
-LMC_INLINE __m128i load_eight(const void *p)
-{
-    return _mm_loadl_epi64((const __m128i *)p);
 }
 
 /* Appends the marked symbols of n, a multiple of 64. Returns the end of next_symbols. */

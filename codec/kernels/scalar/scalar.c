@@ -125,6 +125,7 @@ LMC_INLINE uint64_t class_mask(const uint8_t *classes, uint8_t class)
 }
 
 #include "codec/kernels/shared/delta_loops_impl.h"
+#include "codec/kernels/shared/list_loops_impl.h"
 #include "codec/kernels/shared/mask_loops_impl.h"
 
 #include "codec/kernels/shared/change_loops_impl.h"

@@ -14,16 +14,15 @@
 #define EACH_256(f) EACH_64(f, 0), EACH_64(f, 64), EACH_64(f, 128), EACH_64(f, 192)
 #define BIT(m, i) ((uint64_t)(m) >> (i)&1)
 
-/* pack_order[m]: the places of the bits of m, lowest first, a byte each. */
+/* pack_order[m]: the places of the bits of m, lowest first, a byte each; then 255, which shuffles take for no place. */
 #define PLACE(m, i, further) ((further) << 8 * BIT(m, i) | BIT(m, i) * (i))
 #define PACK_ORDER(m) \
     PLACE(m, 0,       \
           PLACE(m, 1, \
-                PLACE(m, 2, PLACE(m, 3, PLACE(m, 4, PLACE(m, 5, PLACE(m, 6, PLACE(m, 7, UINT64_C(0)))))))))
+                PLACE(m, 2, PLACE(m, 3, PLACE(m, 4, PLACE(m, 5, PLACE(m, 6, PLACE(m, 7, ~UINT64_C(0)))))))))
 static const uint64_t pack_order[256] = {EACH_256(PACK_ORDER)};
 
-/* fill_order[m]: for each set bit of m the number of set bits below it; 255 for a clear bit, which shuffles take for no
- * place. */
+/* fill_order[m]: for each set bit of m the number of set bits below it; 255 for a clear bit. */
 #define BELOW_1(m) UINT64_C(0)
 #define BELOW_2(m) (BELOW_1(m) + BIT(m, 0))
 #define BELOW_3(m) (BELOW_2(m) + BIT(m, 1))

@@ -134,6 +134,10 @@ LMC_TEST(test_log2)
         CU_ASSERT_EQUAL(lmc_log2(ldexp(1, k)), k);
     for (double x = 1e-6; x < 1e18; x *= 1.0007)
         CU_ASSERT_DOUBLE_EQUAL(lmc_log2(x), log2(x), LMC_LOG2_ERROR_MAX);
+    for (int k = -20; k <= 60; k++)
+        CU_ASSERT_EQUAL(lmc_log2_near(ldexp(1, k)), k);
+    for (double x = 1e-6; x < 1e18; x *= 1.0007)
+        CU_ASSERT_DOUBLE_EQUAL(lmc_log2_near(x), log2(x), LMC_LOG2_NEAR_ERROR_MAX);
 }
 
 LMC_TEST(test_powers)
