@@ -182,16 +182,13 @@ static size_t locate_changes(const uint8_t *classes, size_t n, lmc_change_search
                              const uint8_t *ahead, size_t ahead_nbytes)
 {
     lmc_change *next = changes;
-    if (n == 0)
-        return 0;
-    const unsigned end = class_end(classes, n);
     for (size_t i = 0; i < ahead_nbytes; i += 64)
         fetch(ahead, i);
-    for (unsigned c = 0; c < end; c++) {
-        const uint32_t before = search->counts[c];
-        search->counts[c] += count_between(classes, 0, n, (uint8_t)c);
-        if (search->wanted[c] < search->counts[c])
-            next = list_class(classes, n, before, search->counts[c], (uint8_t)c, search, next);
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++) {
+        const uint32_t end = search->ends[c];
+        if (search->wanted[c] < end)
+            next = list_class(classes, n, search->counts[c], end, (uint8_t)c, search, next);
+        search->counts[c] = end;
     }
     return (size_t)(next - changes);
 }

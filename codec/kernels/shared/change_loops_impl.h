@@ -81,7 +81,6 @@ static size_t number_changes(const uint8_t *classes, const uint64_t *changed, ui
     return count;
 }
 
-#ifndef HAS_BIT_OF_RANK
 /* The place of the set bit of that rank, counted from 0. */
 LMC_INLINE unsigned bit_of_rank(uint64_t mask, uint32_t rank)
 {
@@ -89,7 +88,6 @@ LMC_INLINE unsigned bit_of_rank(uint64_t mask, uint32_t rank)
         mask &= mask - 1;
     return lmc_lowest_bit(mask);
 }
-#endif
 
 /* Classes are gone through one by one, and only as far as changes are wanted. */
 static size_t locate_changes(const uint8_t *classes, size_t n, lmc_change_search *search, lmc_change *changes,

@@ -25,13 +25,6 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
     return _pdep_u64(x, EVEN_BITS);
 }
 
-/* Instead of that in change_loops_impl.h. */
-#define HAS_BIT_OF_RANK
-LMC_INLINE unsigned bit_of_rank(uint64_t mask, uint32_t rank)
-{
-    return (unsigned)_tzcnt_u64(_pdep_u64(UINT64_C(1) << rank, mask));
-}
-
 LMC_INLINE unsigned count_bits(uint64_t x)
 {
     return (unsigned)_mm_popcnt_u64(x);
