@@ -248,19 +248,6 @@ static lmc_status check_block(const lmc_frame *frame, uint64_t block_index, cons
     return LMC_OK;
 }
 
-static lmc_status check_block_and_dst(const lmc_frame *frame, uint64_t block_index, const lmc_stored *block,
-                                      const uint8_t *dst, size_t dst_capacity, const lmc_block_entry *entry,
-                                      lmc_diag *diag)
-{
-    LMC_TRY(check_block(frame, block_index, block, diag));
-    if (!dst || (!entry && !lmc_is_coded(&frame->info)))
-        return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
-    if (dst_capacity < content_nbytes)
-        return lmc_fail(diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes", content_nbytes);
-    return lmc_frame_check_stored(&frame->info, content_nbytes, block, dst, content_nbytes, diag);
-}
-
 lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index, const void *stored,
                             size_t stored_nbytes, void *dst, size_t dst_capacity, lmc_block_entry *entry)
 {
@@ -278,7 +265,18 @@ lmc_status lmc_decode_delta_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
         memset(entry, 0, sizeof *entry);
     if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    lmc_status status = check_block_and_dst(frame, block_index, &block, dst, dst_capacity, entry, &ctx->diag);
+    lmc_status status = check_block(frame, block_index, &block, &ctx->diag);
+    if (status == LMC_OK) {
+        const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
+        if (!dst || (!entry && !lmc_is_coded(&frame->info)))
+            status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+        else if (dst_capacity < content_nbytes)
+            status =
+                lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes", content_nbytes);
+        else
+            status =
+                lmc_frame_check_stored(&frame->info, content_nbytes, &block, dst, content_nbytes, &ctx->diag);
+    }
     if (status == LMC_OK)
         status = lmc_frame_decode_block(ctx, frame, block_index, &block, dst, &hash, &ctx->diag);
     if (status == LMC_OK && entry)

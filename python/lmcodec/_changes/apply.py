@@ -138,16 +138,16 @@ def changes(frame: Any, base: Any) -> Changes:
             raise BaseError("the base has %d bytes, and the frame needs one of %d" % (old.nbytes, head.base_nbytes))
         places, values = bytearray(), bytearray()
         count = head.block_nbytes // head.element_nbytes
-        index = "i" if head.nbytes // head.element_nbytes <= _INT32_COUNT else "q"
+        is_narrow = head.nbytes // head.element_nbytes <= _INT32_COUNT
         found, room = array("I", bytes(4 * count)), new_bytearray(head.block_nbytes)
         with Buffer(found, writable=True) as to_places, Buffer(room, writable=True) as to_values:
             for number in range(head.block_count):
                 changed = opened_frame.changes_of_block(number, old.address, to_places.address, to_values.address,
                                                         count)
                 first = number * count
-                places += array(index, [first + place for place in found[:changed]]).tobytes()
+                places += array("i" if is_narrow else "q", [first + place for place in found[:changed]]).tobytes()
                 values += room[:changed * head.element_nbytes]
-    return Changes(memoryview(places).cast(index), values, head.element_nbytes)
+    return Changes(memoryview(places).cast("i" if is_narrow else "q"), values, head.element_nbytes)
 
 
 @contextmanager
