@@ -135,7 +135,8 @@ lmc_status lmc_st_changes_apply(const lmc_st_changes *changes, void *const *dsts
     if (status == LMC_OK)
         status = check_memory(changes, dsts, call.diag);
     if (status == LMC_OK)
-        status = st_engine_run(&applying_ops, &applying, changes->tensor_count, 0, &call.options, call.diag);
+        status = st_engine_run(&applying_ops, &applying, changes->tensor_count, changes->nbytes,
+                               &call.options, call.diag);
     for (size_t i = 0; i < changes->tensor_count && status == LMC_OK; i++) {
         const size_t owner = changes->tensors[i].owner;
         if (owner != i && dsts[i] != dsts[owner])

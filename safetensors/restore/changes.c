@@ -253,7 +253,6 @@ lmc_status lmc_st_changes_find(const lmc_st_file *file, const uint64_t *indices,
 {
     st_call call;
     lmc_st_changes *made = NULL;
-    uint64_t nbytes = 0;
     *changes = NULL;
     lmc_status status = st_call_begin_plain(&call, file->path, options, diag);
     if (!call.has_allocator)
@@ -282,9 +281,9 @@ lmc_status lmc_st_changes_find(const lmc_st_file *file, const uint64_t *indices,
     if (status == LMC_OK)
         status = take_list(made, bases, call.diag);
     for (size_t i = 0; i < count && status == LMC_OK; i++)
-        nbytes += made->tensors[i].owner == i ? st_file_tensor_nbytes(file, (size_t)indices[i]) : 0;
+        made->nbytes += made->tensors[i].owner == i ? st_file_tensor_nbytes(file, (size_t)indices[i]) : 0;
     if (status == LMC_OK)
-        status = st_engine_run(&finding_ops, made, count, nbytes, &call.options, call.diag);
+        status = st_engine_run(&finding_ops, made, count, made->nbytes, &call.options, call.diag);
     if (status == LMC_OK)
         *changes = made;
     else
