@@ -142,10 +142,6 @@ static lmc_status prepare_finding(void *user, st_worker *worker, st_slot *slot)
         found->blocks = st_allocate_zeroed(&changes->memory, found->info.block_count, sizeof *found->blocks);
     if (found->info.mode == LMC_FRAME_DELTA && !found->blocks)
         return st_fail_nomem(&worker->diag);
-    if (changes->use == LMC_ST_CHANGES_UNCHECKED) { /* head and tail are sound: that is all */
-        st_changing_release(user, slot);
-        return LMC_OK;
-    }
     slot->content_nbytes = found->info.content_nbytes;
     slot->block_nbytes = st_content_part_nbytes(&tensor->base, &found->info);
     slot->block_count = (slot->content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
@@ -175,6 +171,8 @@ static lmc_status find_in_part(void *user, st_worker *worker, st_slot *slot, con
     const st_changing *const tensor = slot->item;
     if (!tensor || part->content_nbytes == 0)
         return LMC_OK;
+    if (changes->use == LMC_ST_CHANGES_UNCHECKED && !tensor->entries)
+        return LMC_OK; /* each block can be verified when it is decoded */
     st_tensor_changes *const found = &changes->tensors[slot->index];
     const lmc_info *const info = &tensor->frame.info;
     const unsigned char *const memory = found->base;
@@ -312,7 +310,8 @@ void lmc_st_changes_free(lmc_st_changes *changes)
 int lmc_st_changes_count(const lmc_st_changes *changes, size_t number, uint64_t *count)
 {
     *count = 0;
-    if (number >= changes->tensor_count || !changes->tensors[number].blocks)
+    if (number >= changes->tensor_count || !changes->tensors[number].blocks ||
+        changes->use == LMC_ST_CHANGES_UNCHECKED)
         return 0;
     for (uint64_t b = 0; b < changes->tensors[number].info.block_count; b++)
         *count += changes->tensors[number].blocks[b].count;
