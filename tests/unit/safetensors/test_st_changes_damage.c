@@ -1,7 +1,10 @@
 /*
  * test_st_changes_damage.c - a small archive with each of its bytes damaged, or cut: what it changes is found as it was,
- * or not at all, and memory stays as it is then.
+ * or not at all, and memory stays as it is then. And an archive that no writer makes.
  */
+#include "lmc_test_data.h"
+
+#include "lmc_test_archive.h"
 #include "lmc_test_st.h"
 
 static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -156,6 +159,35 @@ LMC_TEST(test_every_end)
         CU_ASSERT_EQUAL(memcmp(memory, old, sizeof old), 0);
     }
     damaged_nbytes = archive_nbytes;
+}
+
+/* The owner of an alias without bytes may be left out: nothing is read behind the list of places. */
+LMC_TEST(test_empty_alias)
+{
+    static const char text[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                               "\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
+    const char *const path = lmc_test_path("empty");
+    const uint64_t index = 1;
+    uint64_t hash = 0;
+    size_t frame_nbytes = 0;
+    st_alias alias = {1, 0};
+    unsigned char *const frame = lmc_test_make_frame(memory[0], 0, 0, LMC_FRAME_SHORT, &frame_nbytes, &hash);
+    guarded room = guarded_open(sizeof(void *));
+    void **const places = (void **)(void *)guarded_end(&room, sizeof *places);
+    lmc_st_file *file = NULL;
+    lmc_st_changes *changes = NULL;
+    lmc_test_write_frame(path, text, 0, &alias, frame, frame_nbytes, hash);
+    free(frame);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, NULL, &file, &diag), LMC_OK);
+    *places = NULL;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_changes_find(file, &index, (const void *const *)places, 1,
+                                              LMC_ST_CHANGES_TO_APPLY, NULL, &changes, &diag),
+                          LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_changes_apply(changes, places, NULL, &diag), LMC_OK);
+    lmc_st_changes_free(changes);
+    lmc_st_close(file);
+    guarded_close(&room);
+    unlink(path);
 }
 
 LMC_TEST(test_end)
