@@ -287,24 +287,6 @@ lmc_status lmc_decode_delta_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
     return lmc_ctx_end(ctx, status);
 }
 
-/* Nothing that is read lies where so many changes are listed. */
-static lmc_status check_room(const lmc_stored *block, const lmc_changes *changes, size_t capacity,
-                             unsigned element_nbytes, lmc_diag *diag)
-{
-    const size_t places_nbytes = capacity * sizeof *changes->places;
-    const size_t values_nbytes = capacity * element_nbytes;
-    LMC_TRY(
-        lmc_check_apart("the places", changes->places, places_nbytes, changes->values, values_nbytes, diag));
-    LMC_TRY(
-        lmc_check_apart("the base", block->base, block->base_nbytes, changes->places, places_nbytes, diag));
-    LMC_TRY(
-        lmc_check_apart("the base", block->base, block->base_nbytes, changes->values, values_nbytes, diag));
-    LMC_TRY(lmc_check_apart("what is decoded", block->bytes, block->nbytes, changes->places, places_nbytes,
-                            diag));
-    return lmc_check_apart("what is decoded", block->bytes, block->nbytes, changes->values, values_nbytes,
-                           diag);
-}
-
 /* The changes of a block can be told by their places and values, and its base is there. */
 static lmc_status check_changes(const lmc_frame *frame, uint64_t block_index, const lmc_stored *block,
                                 const lmc_changes *changes, lmc_diag *diag)
@@ -321,8 +303,15 @@ static lmc_status check_changes(const lmc_frame *frame, uint64_t block_index, co
         return lmc_fail(diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
     const size_t content_nbytes = lmc_block_content_nbytes(info, block_index);
     LMC_TRY(lmc_base_check_nbytes(info->base_form, content_nbytes, block->base_nbytes, diag));
-    return check_room(block, changes, lmc_min_size(changes->capacity, content_nbytes / info->element_nbytes),
-                      info->element_nbytes, diag);
+    const size_t most = lmc_min_size(changes->capacity, content_nbytes / info->element_nbytes);
+    const void *const rooms[] = {changes->places, changes->values};
+    const size_t nbytes[] = {most * sizeof *changes->places, most * info->element_nbytes};
+    LMC_TRY(lmc_check_apart("the places", rooms[0], nbytes[0], rooms[1], nbytes[1], diag));
+    for (size_t i = 0; i < LMC_COUNT(rooms); i++) {
+        LMC_TRY(lmc_check_apart("the base", block->base, block->base_nbytes, rooms[i], nbytes[i], diag));
+        LMC_TRY(lmc_check_apart("what is decoded", block->bytes, block->nbytes, rooms[i], nbytes[i], diag));
+    }
+    return LMC_OK;
 }
 
 lmc_status lmc_decode_delta_changes(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index,

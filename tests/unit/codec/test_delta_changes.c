@@ -356,8 +356,8 @@ LMC_TEST(test_wrong_base)
     }
 }
 
-/* Bytes of blocks are changed at all places: the status is that of decoding the block, and a success lists what there is
- * to list. Room for none of the changes does not keep the content from being verified. */
+/* Bytes of blocks are changed at all places: the status is that of decoding the block, and a success lists what there
+ * is to list. Room for none of the changes does not keep the content from being verified. */
 LMC_TEST(test_damaged_blocks)
 {
     unsigned failed = 0;

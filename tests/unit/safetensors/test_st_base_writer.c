@@ -1,6 +1,6 @@
 /*
- * test_st_base_writer.c - archives coded against a base in memory (lmc_st_write_options.base_writer): they are those that
- * a base file gives, need that file when they are read, and leave nothing behind when the base cannot be read.
+ * test_st_base_writer.c - archives coded against a base in memory (lmc_st_write_options.base_writer): they are those
+ * that a base file gives, need that file when they are read, and leave nothing behind when the base cannot be read.
  */
 #include "lmc_test_changes.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_st_changes_damage.c - a small archive with each of its bytes damaged, or cut: what it changes is found as it was,
- * or not at all, and memory stays as it is then. And an archive that no writer makes.
+ * test_st_changes_damage.c - a small archive with each of its bytes damaged, or cut: what it changes is found as it
+ * was, or not at all, and memory stays as it is then. And an archive that no writer makes.
  */
 #include "lmc_test_data.h"
 
