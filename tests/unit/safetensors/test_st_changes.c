@@ -131,14 +131,14 @@ static void watch_progress(void *user, uint64_t done_nbytes, uint64_t total_nbyt
 
 LMC_TEST(test_progress)
 {
-    for (unsigned thread_count = 1; thread_count < 4; thread_count++) {
-        lmc_st_options options = threads(thread_count);
+    for (unsigned i = 0; i < 6; i++) {
+        lmc_st_options options = threads(1 + i / 3);
         lmc_st_changes *changes = NULL;
         watch finding = {0}, applying = {0};
         options.common.progress = watch_progress;
         options.common.user = &finding;
         CU_ASSERT_EQUAL_FATAL(lmc_st_changes_find(file, indices, (const void *const *)memory.bytes,
-                                                  KIND_COUNT, LMC_ST_CHANGES_TO_APPLY, &options, &changes,
+                                                  KIND_COUNT, (lmc_st_changes_use)(i % 3), &options, &changes,
                                                   &diag),
                               LMC_OK);
         CU_ASSERT_FALSE(finding.is_wrong);
