@@ -51,7 +51,8 @@ typedef struct lmc_changes {
 
 /* As lmc_decode_delta_block(), but only the elements that differ from the base are given. Base and content of the block
  * are verified all the same, also if the changes are too many for their room. For delta frames whose base form is
- * LMC_BASE_PLAIN and whose content is whole elements; others: LMC_ERR_ARG. changes->count is 0 after a failure. */
+ * LMC_BASE_PLAIN and whose content is whole elements; others: LMC_ERR_ARG. Neither places nor values may overlap the
+ * base, the stored bytes, or each other: LMC_ERR_ARG. changes->count is 0 after a failure. */
 LMC_NODISCARD LMC_API lmc_status lmc_decode_delta_changes(lmc_ctx *ctx, const lmc_frame *frame,
                                                           uint64_t block_index, const void *stored,
                                                           size_t stored_nbytes, const void *base,

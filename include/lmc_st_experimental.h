@@ -172,8 +172,9 @@ typedef enum lmc_st_changes_use {
                                     memory is bounded by the tensors' size (of BF16, three eighths of it) */
     LMC_ST_CHANGES_TO_LIST = 1, /* all is verified, and all changes are kept */
     LMC_ST_CHANGES_UNCHECKED =
-        2 /* to apply: each block is verified just before it is written, and not before. After a failure some
-             blocks may have changed. It saves memory, and time where much has changed. */
+        2 /* to apply: each block is verified just before it is written, and not before, unless its tensor has
+             one checksum for all. After a failure some blocks may have changed. It saves memory, and time where
+             much has changed. */
 } lmc_st_changes_use;
 
 /* Finds what changes in `count` tensors, tensor indices[i] of `file`, an archive of a safetensors file that must stay
@@ -192,7 +193,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_changes_find(const lmc_st_file *file, co
 LMC_API void lmc_st_changes_free(lmc_st_changes *changes);
 
 /* Elements that change in tensor `number` of the list. Returns 0 if the tensor was not coded against a base: it is all
- * new, or equals another tensor of its file. */
+ * new, or equals another tensor of its file. Returns 0 for all of LMC_ST_CHANGES_UNCHECKED: nobody has counted. */
 LMC_API int lmc_st_changes_count(const lmc_st_changes *changes, size_t number, uint64_t *count);
 
 /* Lists them: their numbers in the tensor, flat and rising, and the new elements, little-endian. Both have room for the

@@ -299,8 +299,17 @@ static lmc_status check_changes(const lmc_frame *frame, uint64_t block_index, co
         return lmc_fail(diag, LMC_ERR_ARG, 0, "the content is not whole elements");
     if (!block->base)
         return lmc_fail(diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
-    return lmc_base_check_nbytes(info->base_form, lmc_block_content_nbytes(info, block_index),
-                                 block->base_nbytes, diag);
+    const size_t content_nbytes = lmc_block_content_nbytes(info, block_index);
+    LMC_TRY(lmc_base_check_nbytes(info->base_form, content_nbytes, block->base_nbytes, diag));
+    const size_t most = lmc_min_size(changes->capacity, content_nbytes / info->element_nbytes);
+    const void *const rooms[] = {changes->places, changes->values};
+    const size_t nbytes[] = {most * sizeof *changes->places, most * info->element_nbytes};
+    LMC_TRY(lmc_check_apart("the places", rooms[0], nbytes[0], rooms[1], nbytes[1], diag));
+    for (size_t i = 0; i < LMC_COUNT(rooms); i++) {
+        LMC_TRY(lmc_check_apart("the base", block->base, block->base_nbytes, rooms[i], nbytes[i], diag));
+        LMC_TRY(lmc_check_apart("what is decoded", block->bytes, block->nbytes, rooms[i], nbytes[i], diag));
+    }
+    return LMC_OK;
 }
 
 lmc_status lmc_decode_delta_changes(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index,

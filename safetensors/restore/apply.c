@@ -135,12 +135,13 @@ lmc_status lmc_st_changes_apply(const lmc_st_changes *changes, void *const *dsts
     if (status == LMC_OK)
         status = check_memory(changes, dsts, call.diag);
     if (status == LMC_OK)
-        status = st_engine_run(&applying_ops, &applying, changes->tensor_count, 0, &call.options, call.diag);
+        status = st_engine_run(&applying_ops, &applying, changes->tensor_count, changes->nbytes,
+                               &call.options, call.diag);
     for (size_t i = 0; i < changes->tensor_count && status == LMC_OK; i++) {
         const size_t owner = changes->tensors[i].owner;
-        if (owner != i && dsts[i] != dsts[owner])
-            memcpy(dsts[i], dsts[owner],
-                   (size_t)st_file_tensor_nbytes(changes->file, (size_t)changes->indices[i]));
+        const uint64_t nbytes = st_file_tensor_nbytes(changes->file, (size_t)changes->indices[i]);
+        if (nbytes > 0 && owner != i && dsts[i] != dsts[owner]) /* without bytes, the owner may be left out */
+            memcpy(dsts[i], dsts[owner], (size_t)nbytes);
     }
     return st_call_end(&call, status);
 }

@@ -142,10 +142,6 @@ static lmc_status prepare_finding(void *user, st_worker *worker, st_slot *slot)
         found->blocks = st_allocate_zeroed(&changes->memory, found->info.block_count, sizeof *found->blocks);
     if (found->info.mode == LMC_FRAME_DELTA && !found->blocks)
         return st_fail_nomem(&worker->diag);
-    if (changes->use == LMC_ST_CHANGES_UNCHECKED) { /* head and tail are sound: that is all */
-        st_changing_release(user, slot);
-        return LMC_OK;
-    }
     slot->content_nbytes = found->info.content_nbytes;
     slot->block_nbytes = st_content_part_nbytes(&tensor->base, &found->info);
     slot->block_count = (slot->content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
@@ -175,6 +171,8 @@ static lmc_status find_in_part(void *user, st_worker *worker, st_slot *slot, con
     const st_changing *const tensor = slot->item;
     if (!tensor || part->content_nbytes == 0)
         return LMC_OK;
+    if (changes->use == LMC_ST_CHANGES_UNCHECKED && !tensor->entries)
+        return LMC_OK; /* each block can be verified when it is decoded */
     st_tensor_changes *const found = &changes->tensors[slot->index];
     const lmc_info *const info = &tensor->frame.info;
     const unsigned char *const memory = found->base;
@@ -253,7 +251,6 @@ lmc_status lmc_st_changes_find(const lmc_st_file *file, const uint64_t *indices,
 {
     st_call call;
     lmc_st_changes *made = NULL;
-    uint64_t nbytes = 0;
     *changes = NULL;
     lmc_status status = st_call_begin_plain(&call, file->path, options, diag);
     if (!call.has_allocator)
@@ -282,9 +279,9 @@ lmc_status lmc_st_changes_find(const lmc_st_file *file, const uint64_t *indices,
     if (status == LMC_OK)
         status = take_list(made, bases, call.diag);
     for (size_t i = 0; i < count && status == LMC_OK; i++)
-        nbytes += made->tensors[i].owner == i ? st_file_tensor_nbytes(file, (size_t)indices[i]) : 0;
+        made->nbytes += made->tensors[i].owner == i ? st_file_tensor_nbytes(file, (size_t)indices[i]) : 0;
     if (status == LMC_OK)
-        status = st_engine_run(&finding_ops, made, count, nbytes, &call.options, call.diag);
+        status = st_engine_run(&finding_ops, made, count, made->nbytes, &call.options, call.diag);
     if (status == LMC_OK)
         *changes = made;
     else
@@ -313,7 +310,8 @@ void lmc_st_changes_free(lmc_st_changes *changes)
 int lmc_st_changes_count(const lmc_st_changes *changes, size_t number, uint64_t *count)
 {
     *count = 0;
-    if (number >= changes->tensor_count || !changes->tensors[number].blocks)
+    if (number >= changes->tensor_count || !changes->tensors[number].blocks ||
+        changes->use == LMC_ST_CHANGES_UNCHECKED)
         return 0;
     for (uint64_t b = 0; b < changes->tensors[number].info.block_count; b++)
         *count += changes->tensors[number].blocks[b].count;

@@ -27,6 +27,7 @@ struct lmc_st_changes {
     const lmc_st_file *file;
     lmc_allocator memory;
     size_t tensor_count;
+    uint64_t nbytes; /* of all tensors but aliases: what the engine goes through */
     lmc_st_changes_use use;
     uint64_t *indices; /* in the file */
     st_tensor_changes *tensors;

@@ -8,6 +8,7 @@
 
 #include "base.h"
 #include "frame_repair.h"
+#include "lmc_experimental.h"
 
 /* Larger claims of content are left alone: the target shall be quick. */
 #define CONTENT_NBYTES_MAX ((uint64_t)4 << 20)
@@ -39,6 +40,35 @@ static size_t base_scale(const lmc_info *info)
     return info->base_block_nbytes / info->block_nbytes;
 }
 
+/* Lists what changes in a block, in room for as many elements as its number says; status and content: those of decoding
+ * it. */
+static void check_changes(lmc_ctx *ctx, const lmc_frame *frame, const lmc_info *info, uint64_t block,
+                          const uint8_t *stored, size_t stored_nbytes, const uint8_t *base,
+                          size_t base_nbytes, lmc_status status, const uint8_t *content)
+{
+    const unsigned element_nbytes = info->element_nbytes;
+    const size_t n = base_nbytes / element_nbytes, capacity = block % 3 == 2 ? n / 8 : n;
+    lmc_changes changes = {fuzz_malloc(capacity * sizeof(uint32_t)), fuzz_malloc(capacity * element_nbytes),
+                           capacity, 1};
+    size_t count = 0;
+    const lmc_status found =
+        lmc_decode_delta_changes(ctx, frame, block, stored, stored_nbytes, base, base_nbytes, &changes);
+    FUZZ_CLAIM(found == status);
+    for (size_t i = 0; i < n && status == LMC_OK; i++) {
+        const uint8_t *const x = content + i * element_nbytes;
+        if (memcmp(x, base + i * element_nbytes, element_nbytes) == 0)
+            continue;
+        FUZZ_CLAIM(
+            changes.count > capacity ||
+            (changes.places[count] == i &&
+             memcmp((const uint8_t *)changes.values + count * element_nbytes, x, element_nbytes) == 0));
+        count++;
+    }
+    FUZZ_CLAIM(changes.count == count);
+    free(changes.places);
+    free(changes.values);
+}
+
 /* Decodes block by block into dst. Returns LMC_OK only if every block and the content hash are right. */
 static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_info *info,
                                 const uint8_t *data, size_t nbytes, const uint8_t *base, uint8_t *dst)
@@ -56,6 +86,9 @@ static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_
         const size_t block_base_nbytes = base ? content_nbytes * base_scale(info) : 0;
         status = lmc_decode_delta_block(ctx, frame, i, data + offset, stored_nbytes, block_base,
                                         block_base_nbytes, dst + done, content_nbytes, &entries[i]);
+        if (base && info->base_form == LMC_BASE_PLAIN && info->content_nbytes % info->element_nbytes == 0)
+            check_changes(ctx, frame, info, i, data + offset, stored_nbytes, block_base, block_base_nbytes,
+                          status, dst + done);
         done += content_nbytes;
     }
     if (status == LMC_OK) {

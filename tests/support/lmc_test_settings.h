@@ -18,6 +18,7 @@ typedef struct lmc_test_settings {
     const char *base;
     const char *const *base_dirs;
     size_t base_dir_count;
+    const lmc_st_writer *base_writer;
     const char *const *excludes;
     size_t exclude_count;
 } lmc_test_settings;
@@ -103,6 +104,7 @@ static inline lmc_status lmc_test_writer_write_as(const lmc_st_writer *writer, c
     options.has_out_fd = settings->has_out_fd;
     options.out_fd = settings->out_fd;
     LMC_TEST_SET_BASE(options, settings);
+    options.base_writer = settings->base_writer;
     return lmc_st_writer_write(writer, out_path, &options, result, diag);
 }
 

@@ -4,9 +4,9 @@
 # Under an emulator, those that compare all sets by themselves need no other set than the best.
 set(LMC_KERNEL_PROGRAMS
   test_kernels test_kernels_delta test_kernels_offsets test_kernels_rans test_block test_base_nbytes test_corrupt
-  test_delta_base test_delta_damage test_delta_forged test_delta_pieces test_delta_round_trip test_delta_stage
-  test_delta_values test_frame test_frame_args test_frame_pieces test_frame_range test_gap test_golden test_plane
-  test_symbols test_rans test_low_memory test_overlap test_reentry test_threads test_wire_sizes)
+  test_delta_base test_delta_changes test_delta_damage test_delta_forged test_delta_pieces test_delta_round_trip
+  test_delta_stage test_delta_values test_frame test_frame_args test_frame_pieces test_frame_range test_gap test_golden
+  test_plane test_symbols test_rans test_low_memory test_overlap test_reentry test_threads test_wire_sizes)
 set(LMC_EMULATED_WITH_EVERY_SET
   test_frame_pieces test_frame_range test_gap test_golden test_plane test_symbols)
 

@@ -2,12 +2,15 @@
  * written; one that only touches it is none. */
 #include "lmc_test_frame.h"
 
+#include "lmc_experimental.h"
+
 #define CONTENT_NBYTES 6144 /* BF16: three blocks of 2 KiB */
 #define BLOCK_NBYTES 2048
 #define ROOM_NBYTES (8 * CONTENT_NBYTES)
 
 static lmc_ctx *ctx;
-static uint8_t room[ROOM_NBYTES], content[CONTENT_NBYTES], base[CONTENT_NBYTES], apart[2 * CONTENT_NBYTES];
+static _Alignas(8) uint8_t room[ROOM_NBYTES], apart[2 * CONTENT_NBYTES];
+static uint8_t content[CONTENT_NBYTES], base[CONTENT_NBYTES];
 static test_frame frame;
 static lmc_info info = LMC_INIT(lmc_info);
 static lmc_params params;
@@ -119,17 +122,23 @@ static lmc_status encode_block_base(uint8_t *dst)
     return encode_block(content, room + PLACE, dst);
 }
 
-/* is_base: the base lies in room, else the stored block. */
-static lmc_status decode_block(int is_base, uint8_t *dst)
+static lmc_frame *open_frame(void)
 {
     const size_t tail_nbytes = (size_t)info.tail_nbytes;
     lmc_frame *opened = NULL;
-    uint64_t offset;
-    size_t stored_nbytes, n;
     CU_ASSERT_EQUAL_FATAL(lmc_frame_create(ctx, frame.bytes, info.head_nbytes,
                                            frame.bytes + frame.nbytes - tail_nbytes, tail_nbytes,
                                            frame.nbytes, &opened),
                           LMC_OK);
+    return opened;
+}
+
+/* is_base: the base lies in room, else the stored block. */
+static lmc_status decode_block(int is_base, uint8_t *dst)
+{
+    lmc_frame *const opened = open_frame();
+    uint64_t offset;
+    size_t stored_nbytes, n;
     CU_ASSERT_EQUAL_FATAL(lmc_frame_block(opened, 0, &offset, &stored_nbytes, &n), LMC_OK);
     memcpy(room + PLACE, is_base ? base : frame.bytes + offset, is_base ? n : stored_nbytes);
     const lmc_status status = lmc_decode_delta_block(
@@ -147,6 +156,59 @@ static lmc_status decode_block_src(uint8_t *dst)
 static lmc_status decode_block_base(uint8_t *dst)
 {
     return decode_block(1, dst);
+}
+
+/* Room for places or values lies in room, and so does the base, the stored block, or the other room: `read`. */
+static lmc_status list_changes(int is_values, int read, uint8_t *dst)
+{
+    lmc_frame *const opened = open_frame();
+    uint64_t offset;
+    size_t stored_nbytes, n;
+    lmc_changes changes = {(uint32_t *)(void *)apart, apart + sizeof apart / 2, BLOCK_NBYTES / 2, 0};
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_block(opened, 0, &offset, &stored_nbytes, &n), LMC_OK);
+    memcpy(room + PLACE, read == 0 ? base : frame.bytes + offset, read == 0 ? n : stored_nbytes);
+    if (read == 2)
+        changes.places = (uint32_t *)(void *)(room + PLACE);
+    if (is_values)
+        changes.values = dst;
+    else
+        changes.places = (uint32_t *)(void *)dst;
+    const lmc_status status =
+        lmc_decode_delta_changes(ctx, opened, 0, read == 1 ? room + PLACE : frame.bytes + offset,
+                                 stored_nbytes, read == 0 ? room + PLACE : base, BLOCK_NBYTES, &changes);
+    lmc_frame_free(opened);
+    return status;
+}
+
+static lmc_status values_base(uint8_t *dst)
+{
+    return list_changes(1, 0, dst);
+}
+
+static lmc_status values_src(uint8_t *dst)
+{
+    return list_changes(1, 1, dst);
+}
+
+static lmc_status values_places(uint8_t *dst)
+{
+    return list_changes(1, 2, dst);
+}
+
+/* Places are aligned: as many words from PLACE on as dst lies bytes from it. */
+static uint8_t *aligned(uint8_t *dst)
+{
+    return room + PLACE + 4 * ((dst - (room + PLACE)) / 4);
+}
+
+static lmc_status places_base(uint8_t *dst)
+{
+    return list_changes(0, 0, aligned(dst));
+}
+
+static lmc_status places_src(uint8_t *dst)
+{
+    return list_changes(0, 1, aligned(dst));
 }
 
 /* ---- */
@@ -192,6 +254,11 @@ LMC_TEST(test_blocks)
     check(encode_block_base, BLOCK_NBYTES, BLOCK_NBYTES + 64);
     check(decode_block_src, entry.stored_nbytes, BLOCK_NBYTES);
     check(decode_block_base, BLOCK_NBYTES, BLOCK_NBYTES);
+    check(values_base, BLOCK_NBYTES, BLOCK_NBYTES);
+    check(values_src, entry.stored_nbytes, BLOCK_NBYTES);
+    check(values_places, 2 * BLOCK_NBYTES, BLOCK_NBYTES);
+    check(places_base, BLOCK_NBYTES, 2 * BLOCK_NBYTES);
+    check(places_src, (entry.stored_nbytes + 3) / 4 * 4, 2 * BLOCK_NBYTES);
 }
 
 /* The base may be the content; no bytes are nowhere; and a frame without a base looks at none. */
