@@ -165,16 +165,17 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint6
 
 typedef struct lmc_st_changes lmc_st_changes;
 
-/* What they are wanted for. */
+/* What they are wanted for.
+ *  TO_APPLY   All is verified. Blocks with many changes are decoded again when they are applied, so memory is bounded
+ *             by the tensors' size: of BF16, three eighths of it.
+ *  TO_LIST    All is verified, and all changes are kept.
+ *  UNCHECKED  To apply: each block is verified just before it is written, and not before, unless its tensor has one
+ *             checksum for all. After a failure some blocks may have changed. It saves memory, and time where much has
+ *             changed. */
 typedef enum lmc_st_changes_use {
-    LMC_ST_CHANGES_TO_APPLY =
-        0, /* all is verified; blocks with many changes are decoded again when they are applied, so
-                                    memory is bounded by the tensors' size (of BF16, three eighths of it) */
-    LMC_ST_CHANGES_TO_LIST = 1, /* all is verified, and all changes are kept */
-    LMC_ST_CHANGES_UNCHECKED =
-        2 /* to apply: each block is verified just before it is written, and not before, unless its tensor has
-             one checksum for all. After a failure some blocks may have changed. It saves memory, and time where
-             much has changed. */
+    LMC_ST_CHANGES_TO_APPLY = 0,
+    LMC_ST_CHANGES_TO_LIST = 1,
+    LMC_ST_CHANGES_UNCHECKED = 2
 } lmc_st_changes_use;
 
 /* Finds what changes in `count` tensors, tensor indices[i] of `file`, an archive of a safetensors file that must stay

@@ -503,6 +503,8 @@ def test_a_delta_without_a_version(stream):
     writer, reader, trained, served, train = stream
     with pytest.raises(lmcodec.ArgumentError, match="has no version"):
         reader.apply(lmcodec.delta(trained, trained))
-    damaged = lmcodec.delta(trained, trained, metadata={"lmc_stream": "x", "lmc_version": "one", "lmc_part": "1 of 1"})
-    with pytest.raises(lmcodec.DataError, match="has no sound version"):
-        reader.apply(damaged)
+    for version, part in (("one", "1 of 1"), ("1", "0 of 1"), ("1", "3 of 2"), ("-1", "1 of 1"), ("1", "1")):
+        metadata = {"lmc_stream": "x", "lmc_version": version, "lmc_part": part}
+        damaged = lmcodec.delta(trained, trained, metadata=metadata)
+        with pytest.raises(lmcodec.DataError, match="has no sound version"):
+            reader.apply(damaged)

@@ -1,4 +1,6 @@
 """Deltas between tensors of torch in memory, and the patches of vLLM that they make."""
+import os
+import subprocess
 import sys
 import types
 from typing import NamedTuple, Optional, Tuple
@@ -127,6 +129,17 @@ def test_versions():
     for version in range(1, 4):
         old = changed(old)
         assert reader.apply(writer.delta(old)) == version and are_equal(served, old)
+
+
+def test_the_example_of_two_processes():
+    path = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "weight_updates.py")
+    paths = [os.path.dirname(os.path.dirname(lmcodec.__file__)), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run([sys.executable, path, "20"], stdout=subprocess.PIPE, text=True, timeout=250,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("20 updates") and "version 20 was applied before" in lines[1]
+    assert "version 21 is missing" in lines[2] and "another stream" in lines[3] and len(lines) == 5
 
 
 # ---- vLLM ----

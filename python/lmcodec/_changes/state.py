@@ -6,8 +6,10 @@ import ctypes
 from contextlib import ExitStack
 from typing import Any, Callable, Mapping, NamedTuple, Sequence, Union
 
+from .._buffer import Buffer, new_bytearray
 from .._errors import ArgumentError
-from .._files.writer import Entry, entry_of_buffer
+from .._files.writer import Entry, entry_of_buffer, nbytes_of
+from .._waiting import share
 
 State = Union[Mapping[str, Any], Sequence[Mapping[str, Any]]]
 Names = Union[Mapping[str, str], Callable[[str], str], None]
@@ -53,7 +55,7 @@ def translate(names: Names, name: str) -> str:
 def entries_of(state: State, buffers: ExitStack) -> dict[str, Entry]:
     """What a writer takes, by name. `buffers` keeps the memory of buffers in its place.
 
-    A tensor of torch may have gaps or be on a device: then it is copied. Raises DTypeError, ArgumentError, TypeError.
+    A tensor that is not contiguous, or on a device, is copied. Raises DTypeError, ArgumentError, TypeError.
     """
     return {name: _entry(name, value, buffers) for name, value in one_mapping(state).items()}
 
@@ -65,9 +67,11 @@ def _entry(name: str, value: Any, buffers: ExitStack) -> Entry:
 
         return entry_of_tensor(name, value.detach().contiguous())
     if kind == "numpy":
+        import numpy
+
         from ..numpy import _entry as entry_of_array
 
-        return entry_of_array(name, value)
+        return entry_of_array(name, numpy.ascontiguousarray(value).reshape(value.shape))
     return entry_of_buffer(name, value, buffers)
 
 
@@ -119,17 +123,23 @@ def _kind_of(value: Any) -> str:
     """By what a value has: no framework is imported for it."""
     if hasattr(value, "data_ptr") and hasattr(value, "device") and hasattr(value, "detach"):
         return "torch"
-    if hasattr(value, "__array_interface__") or type(value).__module__.partition(".")[0] == "numpy":
+    if hasattr(value, "__array__"):  # of JAX, too
         return "numpy"
     return "buffer"
 
 
 def copy_of(entry: Entry) -> Entry:
     """The same tensor in memory of its own."""
-    from .._buffer import Buffer, new_bytearray
-    from .._files.writer import nbytes_of
-
     content = new_bytearray(nbytes_of(entry))
     with Buffer(content, writable=True) as place:  # a bytearray that nobody resizes keeps its place
         ctypes.memmove(place.address, entry.address, place.nbytes)
         return entry._replace(address=place.address, owner=content)
+
+
+def overwrite(pairs: Sequence[tuple[Entry, Entry]], threads: int) -> None:
+    """Copies the content of the second of each pair to the first."""
+    def copy(number: int) -> None:
+        for target, source in pairs[number::threads]:
+            ctypes.memmove(target.address, source.address, nbytes_of(source))
+
+    share(copy, range(threads))

@@ -8,13 +8,13 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 from .._errors import ArgumentError, BaseError, DataError
 from .._files import writer
-from .._files.file import File
+from .._files.file import File, thread_count_of
 from .._files.options import Path
 from .._files.writer import Entry
-from .apply import opened, put
 from .apply import apply as apply_to
+from .apply import opened
 from .delta import PART_NBYTES, bases_of, parts_of
-from .state import Names, Place, State, copy_of, entries_of
+from .state import Names, State, copy_of, entries_of, overwrite
 
 _STREAM, _VERSION, _PART = "lmc_stream", "lmc_version", "lmc_part"  # metadata of a delta
 
@@ -68,21 +68,18 @@ class DeltaWriter:
         return self._packed(self._last, None, self._version, 0, 1, is_snapshot=True)
 
     def _made(self, state: State, part_nbytes: int | None) -> Iterator[bytes]:
-        version, made = self._version + 1, []
+        version = self._version + 1
         with ExitStack() as buffers:
             entries = entries_of(state, buffers)
             bases = bases_of(entries, self._last, None)
             parts = [entries] if part_nbytes is None else list(parts_of(entries, part_nbytes)) or [entries]
             for number, part in enumerate(parts):
-                made.append(self._packed(part, {name: bases[name] for name in part if name in bases}, version, number,
-                                         len(parts)))
-                yield made[-1]
+                yield self._packed(part, {name: bases[name] for name in part if name in bases}, version, number,
+                                   len(parts))
             if self._version != version - 1:
                 raise ArgumentError("version %d was made while its parts were made for another state" % version)
             last = {name: bases.get(name) or copy_of(entry) for name, entry in entries.items()}
-        for packed in made:
-            with opened(packed) as file:
-                put(file, [Place(last[name].address, None) for name in file.tensors], True, self._threads, None)
+            overwrite([(last[name], entry) for name, entry in entries.items()], thread_count_of(self._threads))
         self._last, self._version = last, version
 
     def _packed(self, entries: Mapping[str, Entry], bases: Mapping[str, Entry] | None, version: int, part: int,
@@ -166,6 +163,8 @@ def _stamp_of(file: File) -> _Stamp:
         kind, _, number = metadata[_VERSION].rpartition(" ")
         part, _, part_count = metadata[_PART].partition(" of ")
         stamp = _Stamp(metadata[_STREAM], int(number), kind == "snapshot", int(part) - 1, int(part_count))
+        if stamp.version < 0 or not 0 <= stamp.part < stamp.part_count:
+            raise ValueError("part %s of version %s" % (metadata[_PART], metadata[_VERSION]))
     except (KeyError, ValueError) as error:
         raise DataError("the delta has no sound version: %s" % error) from None
     return stamp
