@@ -21,18 +21,12 @@ enum { W, F, D, U, C, TIED, SAME, DENSE, NOISE, SHORT, NONE, NEW, KIND_COUNT };
 
 /* Sparse and dense changes in elements of all sizes; wide ones in F64. */
 static const lmc_test_kind lmc_test_kinds[KIND_COUNT] = {
-    [W] = {"w", LMC_DTYPE_BF16, 2, 400000, 97, 0},
-    [F] = {"f", LMC_DTYPE_F32, 4, 30000, 400, 0},
-    [D] = {"d", LMC_DTYPE_F64, 8, 9000, 60, 0},
-    [U] = {"u", LMC_DTYPE_U8, 1, 40000, 300, 0},
-    [C] = {"c", LMC_DTYPE_C64, 4, 8000, 3, 0},
-    [TIED] = {"w tied", LMC_DTYPE_BF16, 2, 400000, 97, 0},
-    [SAME] = {"same", LMC_DTYPE_BF16, 2, 50000, 0, 0},
-    [DENSE] = {"dense", LMC_DTYPE_BF16, 2, 300000, 1, 0},
-    [NOISE] = {"noise", LMC_DTYPE_U8, 1, 70000, 1, 0},
-    [SHORT] = {"short", LMC_DTYPE_U8, 1, 9, 2, 0},
-    [NONE] = {"none", LMC_DTYPE_F32, 4, 0, 0, 0},
-    [NEW] = {"x is new", LMC_DTYPE_BF16, 2, 20000, 1, 1}};
+    [W] = {"w", LMC_DTYPE_BF16, 2, 400000, 97, 0},     [F] = {"f", LMC_DTYPE_F32, 4, 30000, 400, 0},
+    [D] = {"d", LMC_DTYPE_F64, 8, 9000, 60, 0},        [U] = {"u", LMC_DTYPE_U8, 1, 40000, 300, 0},
+    [C] = {"c", LMC_DTYPE_C64, 4, 8000, 3, 0},         [TIED] = {"w tied", LMC_DTYPE_BF16, 2, 400000, 97, 0},
+    [SAME] = {"same", LMC_DTYPE_BF16, 2, 50000, 0, 0}, [DENSE] = {"dense", LMC_DTYPE_BF16, 2, 300000, 1, 0},
+    [NOISE] = {"noise", LMC_DTYPE_U8, 1, 70000, 1, 0}, [SHORT] = {"short", LMC_DTYPE_U8, 1, 9, 2, 0},
+    [NONE] = {"none", LMC_DTYPE_F32, 4, 0, 0, 0},      [NEW] = {"x is new", LMC_DTYPE_BF16, 2, 20000, 1, 1}};
 
 /* A version of the tensors, each in memory of exactly its size. */
 typedef struct lmc_test_state {
