@@ -83,9 +83,9 @@ def main():
         assert send(delta) == (version, hash_of(weights)), "version %d differs" % version
         nbytes += len(delta)
         changed += sum(int((before[name] != weights[name]).sum()) for name in weights)
-    total = sum(tensor.nbytes for tensor in weights.values())
+    count = sum(tensor.numel() for tensor in weights.values())
     print("%d updates of %d bytes of weights, each equal bit for bit: %.1f %% of the values changed at a time, "
-          "%.2f bytes were sent for each" % (updates, total, 200 * changed / total / updates, nbytes / changed))
+          "%.2f bytes were sent for each" % (updates, 2 * count, 100 * changed / count / updates, nbytes / changed))
 
     repeated = send(delta)
     trainer.step()

@@ -351,7 +351,8 @@ part_python() {
     "${at}_diffusers.py" "${at}_transformers.py" "${at}_keras.py" "${at}_document.py" "${at}_torch.py" \
     "${at}_numpy.py" "${at}_codec.py" "${at}_types.py" "${at}_run.py" "${at}_run_callback.py" "${at}_cuda.py" \
     "${at}_store.py" "${at}_memory.py" "${at}_exceptions.py" "${at}_objects.py" "${at}_shown.py" \
-    "${at}_transformers_enable.py" "${at}_vllm.py" "${at}_vllm_parts.py"
+    "${at}_transformers_enable.py" "${at}_vllm.py" "${at}_vllm_parts.py" "${at}_changes.py" \
+    "${at}_changes_torch.py" "${at}_rl.py" "${at}_fsspec.py"
   in_venv python-keras lmc_venv_keras "needs Keras and jax from the package index" "${at}_keras.py" "${at}_h5.py" \
     "${at}_h5_repack.py" "${at}_numpy.py" "${at}_frameworks.py"
   in_venv python-distributed lmc_venv_torch_now "$needs_torch_now" tests/python/distributed

@@ -11,7 +11,8 @@ import sys
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (Debian: python3-torch)")
-pytestmark = pytest.mark.skipif(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 0), reason="needs torch 2.0")
+pytestmark = pytest.mark.skipif(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 0),
+                                reason="left out: torch before 2.0; another environment of the part `python` has it")
 import lmcodec  # noqa: E402
 import lmcodec.torch  # noqa: E402
 import lmcodec.vllm  # noqa: E402
