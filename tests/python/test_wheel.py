@@ -105,16 +105,19 @@ def test_source_distribution(wheel, tmp_path):
 
 
 def test_entry_points(wheel):
-    """Zarr, numcodecs, vLLM and pip read these; they name things that the wheel has."""
+    """Zarr, numcodecs, vLLM, fsspec and pip read these; they name things that the wheel has."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
         lines = [line.replace(" ", "") for line in archive.read(name).decode().splitlines() if line]
-        sources = {path: archive.read("lmcodec/%s.py" % path).decode() for path in ("zarr", "numcodecs", "vllm")}
+        sources = {path: archive.read("lmcodec/%s.py" % path).decode()
+                   for path in ("zarr", "numcodecs", "vllm", "fsspec")}
     found = {group: entry for group, entry in zip(lines[::2], lines[1::2])}
     assert found == {"[zarr.codecs]": "lmc=lmcodec.zarr:LmcCodec", "[numcodecs.codecs]": "lmc=lmcodec.numcodecs:Lmc",
                      "[zarr.data_type]": "bfloat16=lmcodec._chunks.zarr_bfloat16:registered",
-                     "[vllm.general_plugins]": "lmc=lmcodec.vllm:register"}
-    for path, text in (("zarr", "class LmcCodec("), ("numcodecs", "class Lmc("), ("vllm", "def register(")):
+                     "[vllm.general_plugins]": "lmc=lmcodec.vllm:register",
+                     "[fsspec.specs]": "lmc=lmcodec.fsspec:LMCFileSystem"}
+    for path, text in (("zarr", "class LmcCodec("), ("numcodecs", "class Lmc("), ("vllm", "def register("),
+                       ("fsspec", "class LMCFileSystem(")):
         assert text in sources[path]
 
 
