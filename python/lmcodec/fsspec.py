@@ -47,7 +47,7 @@ class LMCFileSystem(AbstractFileSystem):  # type: ignore[misc]
     base: of a single archive. base_dirs: where bases are looked for, too. threads: that decode; None for one per core.
     requests, retries, timeout, lowest_rate, time_limit: for sources at URLs, as for lmcodec.remote.File.
 
-    Paths are relative to the source. Of a single archive there is one file, and the empty path means it, too. In a
+    Paths are relative to the source. A single archive is one file, which the empty path names as well. In a
     store or a run, the first folder is the name of a model, or the number of a step. Files that were copied when a
     directory was converted are passed through. `size` of info() is that of the original, or None in a list if the
     archive is damaged; `stored_size` is that of the archive. What is at a URL is listed once, until invalidate_cache().

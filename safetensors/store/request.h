@@ -12,7 +12,7 @@ typedef struct st_store_request {
     int dry_run;
     unsigned key_every; /* of a run; 0: as it is */
     unsigned depth;     /* of a store: how many models one may need, one below the other */
-    /* Of a run: what step `base_step` restores to, plain. NULL: it must be decoded. */
+    /* In a run: a plain copy of step `base_step`, which is read as the base. NULL: that step is decoded. */
     const char *base_snapshot;
     uint64_t base_step;
     /* Tells what was done with a model; may be NULL. The numbers of the events are those of lmc_run.h, too. */
