@@ -333,8 +333,8 @@ def test_a_killed_publish(five, where):
     ("local_checkpoint._exchange = lambda one, other: False\n"
      "rename = os.rename\n"
      "os.rename = lambda one, other: die() if one.endswith('next') else rename(one, other)", "none"),
-    ("sync = local_checkpoint._sync\n"
-     "local_checkpoint._sync = lambda folder: die() if folder == sys.argv[3] else sync(folder)", "new"),
+    ("sync = local_checkpoint.sync_directory\n"
+     "local_checkpoint.sync_directory = lambda folder: die() if folder == sys.argv[3] else sync(folder)", "new"),
 ])
 def test_a_killed_pull(five, where, then, local):
     if local:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 from .._errors import ArgumentError
+from .._files.whole import sync_directory
 
 # SGLang keeps the version of a local checkpoint here (sglang.srt.weight_sync.local_checkpoint, `SYNC_DIR`). It takes
 # nothing from the trainer's directory if this says that the version is there already.
@@ -68,15 +69,15 @@ class LocalCheckpoint:
         _write(os.path.join(folder, _OWN_STATE), {"version": version, "training": training}, fsync)
         _write(os.path.join(folder, _SGLANG_STATE), {"version": "%06d" % version}, fsync)
         if fsync:
-            _sync(folder)
-            _sync(self.stage)
+            sync_directory(folder)
+            sync_directory(self.stage)
         if not os.path.lexists(self.path):
             os.rename(self.stage, self.path)
         elif not _exchange(self.stage, self.path):
             os.rename(self.path, self._old)
             os.rename(self.stage, self.path)
         if fsync:
-            _sync(os.path.dirname(self.path))
+            sync_directory(os.path.dirname(self.path))
         self.clear()
 
     def _read(self) -> None:
@@ -108,14 +109,6 @@ def _write(path: str, content: dict[str, Any], fsync: bool) -> None:
         file.flush()
         if fsync:
             os.fsync(file.fileno())
-
-
-def _sync(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _exchange(one: str, other: str) -> bool:

@@ -13,6 +13,7 @@ from .._files.convert import convert, restore
 from .._files.convert import verify as verify_file
 from .._files.file import File
 from .._files.options import Path
+from .._files.whole import sync_directory
 from . import _layout
 from ._reader import Reader
 
@@ -136,7 +137,7 @@ def _store_as_key_frame(directory: str, threads: int | None, fsync: bool) -> Non
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     if fsync:
-        _layout.sync_directory(directory)
+        sync_directory(directory)
     _layout.write_manifest(directory, manifest.with_base(None, None, 0), fsync)
     _shorten_chains(directory, 0, fsync)
 
@@ -158,7 +159,7 @@ def _remove(directory: str, fsync: bool) -> None:
     if os.path.exists(complete):
         os.unlink(complete)
         if fsync:
-            _layout.sync_directory(directory)
+            sync_directory(directory)
     for path in _data_files(directory):
         os.unlink(path)
     os.unlink(os.path.join(directory, _layout.MANIFEST_NAME))

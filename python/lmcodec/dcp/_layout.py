@@ -11,6 +11,7 @@ from typing import Any, Sequence
 
 from .._errors import BaseError, DataError, LMCError, UnsupportedError, loads_untrusted
 from .._files.options import Path
+from .._files.whole import write_whole
 
 METADATA_NAME = ".metadata"
 MANIFEST_NAME = "lmc_dcp.json"
@@ -106,40 +107,11 @@ def write_manifest(directory: str, manifest: Manifest, fsync: bool) -> None:
     write_whole(os.path.join(directory, MANIFEST_NAME), manifest.text().encode(), fsync)
 
 
-def write_whole(path: str, content: bytes, fsync: bool) -> None:
-    """Writes a file that appears whole or not at all, and replaces one of this name. OSError."""
-    partial = path + ".tmp"
-    try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            if fsync:
-                os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException as error:
-        with suppress(OSError):
-            os.remove(partial)
-        if isinstance(error, OSError) and error.filename is None:  # as of a full disk
-            raise OSError(error.errno, error.strerror, path) from error
-        raise
-    if fsync:
-        sync_directory(os.path.dirname(path))
-
-
 def folders_of(base_dirs: Sequence[Path]) -> list[str]:
     """Names of the directories that a caller gives. TypeError if it is one alone."""
     if isinstance(base_dirs, (str, bytes, os.PathLike)):
         raise TypeError("base_dirs is a list of directories, not one")
     return [os.fsdecode(folder) for folder in base_dirs]
-
-
-def sync_directory(path: str) -> None:
-    """Waits until the names in a directory are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def chain_of(directory: str, base_dirs: Sequence[str] = (), manifest: Manifest | None = None) -> list[str]:

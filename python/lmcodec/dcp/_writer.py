@@ -25,6 +25,7 @@ from .._errors import ArgumentError, BaseError, LMCError
 from .._files import writer
 from .._files.file import File
 from .._files.options import Path
+from .._files.whole import sync_directory, write_whole
 from . import _layout
 from ._content import Cache, tensor_entry
 
@@ -109,7 +110,7 @@ class Writer(StorageWriter):  # type: ignore[misc]
             if _layout.DATA_NAME.fullmatch(name) and name not in names:
                 os.remove(os.path.join(self.path, name))
         _layout.write_manifest(self.path, self._manifest, self.fsync)
-        _layout.write_whole(os.path.join(self.path, _layout.METADATA_NAME), pickle.dumps(metadata), self.fsync)
+        write_whole(os.path.join(self.path, _layout.METADATA_NAME), pickle.dumps(metadata), self.fsync)
 
     @property
     def checkpoint_id(self) -> str:
@@ -173,7 +174,7 @@ class Writer(StorageWriter):  # type: ignore[misc]
         warnings.warn("the checkpoint in %s is overwritten%s" % (self.path, lost), stacklevel=2)
         os.remove(path)
         if self.fsync:
-            _layout.sync_directory(self.path)
+            sync_directory(self.path)
 
     def _write_file(self, name: str, items: list[Any], planner: Any) -> list[Any]:
         cache, used = Cache(), {"__metadata__"}
