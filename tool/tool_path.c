@@ -26,8 +26,8 @@ int cli_is_own_directory(const char *path)
     if (!text)
         return 0;
     const char *const name = lmc_last_component(text);
-    const int is_own = strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && os_lstat(OS_HERE, text, &found) == 0 &&
-                       found.kind == OS_FOLDER;
+    const int is_own = strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+                       os_lstat(OS_HERE, text, &found) == 0 && found.kind == OS_FOLDER;
     free(text);
     return is_own;
 }
@@ -59,9 +59,8 @@ typedef struct archives {
 static int visit_archive(void *user, const char *name)
 {
     archives *const archives = user;
-    char *const path = lmc_is_archive_name(name)
-                           ? lmc_path_join(&lmc_memory_default, archives->folder, name, "")
-                           : NULL;
+    char *const path =
+        lmc_is_archive_name(name) ? lmc_path_join(&lmc_memory_default, archives->folder, name, "") : NULL;
     if (path && os_is_file(path) && archives->count++ == 0)
         archives->found = path;
     else

@@ -35,8 +35,7 @@ int os_open_own_folder(int folder_fd, const char *name)
 int os_open_writable_folder(int folder_fd, const char *name)
 {
     int fd = os_open_own_folder(folder_fd, name);
-    if (fd < 0 && errno == EACCES &&
-        fchmodat(posix_folder(folder_fd), name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
+    if (fd < 0 && errno == EACCES && fchmodat(posix_folder(folder_fd), name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
         fd = os_open_own_folder(folder_fd, name);
     if (fd >= 0)
         (void)fchmod(fd, 0700);

@@ -3,8 +3,8 @@
  */
 #include "safetensors/base/run_list.h"
 
+#include "safetensors/files/folders.h"
 #include "safetensors/header/json.h"
-#include "safetensors/files/directory.h"
 
 #include <errno.h>
 #include <stdio.h>

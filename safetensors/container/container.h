@@ -8,8 +8,8 @@
 #ifndef LMC_SAFETENSORS_CONTAINER_CONTAINER_H
 #define LMC_SAFETENSORS_CONTAINER_CONTAINER_H
 
-#include "safetensors/header/header.h"
 #include "safetensors/files/file.h"
+#include "safetensors/header/header.h"
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
 #include "safetensors/container/segments.h"
 
 #include "common/text.h"
-#include "os/os.h"
 #include "lmc_experimental.h"
+#include "os/os.h"
 #include "safetensors/header/header.h"
 
 #include <stdio.h>

@@ -11,7 +11,7 @@
 
 /* What an output takes over from its input. */
 typedef struct st_attributes {
-    int is_known; /* 0: the input was a stream, the output gets what new files get */
+    int is_known;         /* 0: the input was a stream, the output gets what new files get */
     unsigned permissions; /* without those of set-user-ID and the like */
     int64_t modified_s, modified_ns;
 } st_attributes;

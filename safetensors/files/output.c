@@ -100,8 +100,7 @@ lmc_status st_output_open(st_output *output, const st_options *options, const st
     else if (!has_name && missing != ENOENT)
         status = st_fail_os(diag, missing, LMC_ST_NO_OFFSET, "cannot create");
     /* a link is what it leads to; one that leads nowhere is a name that is taken */
-    const int is_dangling =
-        has_name && found.kind == OS_LINK && os_stat(folder_fd, place->name, &found) != 0;
+    const int is_dangling = has_name && found.kind == OS_LINK && os_stat(folder_fd, place->name, &found) != 0;
     const int is_file = is_stream ? os_fstat(output->stream_fd, &found) == 0 : has_name && !is_dangling;
     if (is_file && input && os_is_same_file(&input->state, &found))
         status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "input and output are the same file");
@@ -147,9 +146,8 @@ lmc_status st_output_write(const st_output *output, uint64_t offset, const void 
                            lmc_st_diag *diag)
 {
     size_t done = 0;
-    const int os_errno = output->is_sequential
-                             ? st_write_all(output->stream_fd, src, nbytes, output->cancel)
-                             : os_write_at(output->fd, offset, src, nbytes, &done);
+    const int os_errno = output->is_sequential ? st_write_all(output->stream_fd, src, nbytes, output->cancel)
+                                               : os_write_at(output->fd, offset, src, nbytes, &done);
     if (os_errno == 0)
         return LMC_OK;
     st_diag_set_file(diag, output->place.path);

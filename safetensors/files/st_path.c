@@ -1,7 +1,7 @@
 /*
- * st_path.c - directory.h: paths, and where they lead.
+ * st_path.c - folders.h: paths, and where they lead.
  */
-#include "safetensors/files/directory.h"
+#include "safetensors/files/folders.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
- * staging.c - directory.h: a directory that grows beside its place. Its folder and itself are held open; names are only
+ * staging.c - folders.h: a directory that grows beside its place. Its folder and itself are held open; names are only
  * looked up in them.
  */
-#include "safetensors/files/directory.h"
+#include "safetensors/files/folders.h"
 #include "safetensors/files/folder.h"
 
 #include <errno.h>
@@ -188,7 +188,8 @@ lmc_status st_staging_open(st_staging *staging, const lmc_allocator *memory, con
     st_release(memory, folder);
     if (status == LMC_OK)
         status = check_target(staging, source, force, diag);
-    if (status == LMC_OK && strlen(staging->path) > os_path_nbytes_max()) /* it would not be found at the end */
+    if (status == LMC_OK &&
+        strlen(staging->path) > os_path_nbytes_max()) /* it would not be found at the end */
         status = st_fail_os(diag, ENAMETOOLONG, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
     else if (status == LMC_OK)
         status = open_locked(staging, diag);
@@ -287,7 +288,8 @@ static int replace_old(st_staging *staging)
         return EEXIST;
     if (os_try_lock(staging->old_fd, OS_LOCK_ALONE) == EWOULDBLOCK)
         return EBUSY;
-    (void)os_set_permissions(staging->old_fd, found.permissions & 0755); /* a later run may have to remove it */
+    (void)os_set_permissions(staging->old_fd,
+                             found.permissions & 0755); /* a later run may have to remove it */
     const int os_errno = exchange_directories(staging);
     if (os_errno != 0) {
         (void)os_set_permissions(staging->old_fd, found.permissions);
@@ -405,8 +407,8 @@ lmc_status st_staged_make_directory(const st_staging *staging, const char *path,
     lmc_status status = st_staged_place(staging, path, &place, diag);
     const char *const fault = status == LMC_OK ? os_name_fault(place.name) : NULL;
     int os_errno = status == LMC_OK && !fault ? os_make_folder(place.folder_fd, place.name, 0700) : 0;
-    if (os_errno == EEXIST && os_lstat(place.folder_fd, place.name, &found) == 0 &&
-        found.kind == OS_FOLDER && found.is_ours) {
+    if (os_errno == EEXIST && os_lstat(place.folder_fd, place.name, &found) == 0 && found.kind == OS_FOLDER &&
+        found.is_ours) {
         const int fd = os_open_writable_folder(place.folder_fd, place.name);
         os_errno = fd < 0 ? errno : os_close(fd);
     }

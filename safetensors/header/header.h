@@ -12,9 +12,9 @@
 #define LMC_SAFETENSORS_HEADER_HEADER_H
 
 #include "safetensors/common/st_common.h"
+#include "safetensors/files/file.h"
 #include "safetensors/header/name_table.h"
 #include "safetensors/header/views.h"
-#include "safetensors/files/file.h"
 
 typedef struct st_header {
     unsigned char *text;

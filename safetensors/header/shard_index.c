@@ -4,8 +4,8 @@
 #include "safetensors/header/shard_index.h"
 
 #include "common/text.h"
+#include "safetensors/files/folders.h"
 #include "safetensors/header/json.h"
-#include "safetensors/files/directory.h"
 
 #include <string.h>
 

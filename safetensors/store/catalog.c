@@ -421,8 +421,8 @@ void st_catalog_forget(st_catalog *catalog, const char *name)
     remove_index(catalog->store);
 }
 
-static lmc_status note_file(st_catalog *catalog, const char *name, const char *folder, const st_dir_entry *entry,
-                            const st_sketched_file *sketched)
+static lmc_status note_file(st_catalog *catalog, const char *name, const char *folder,
+                            const st_dir_entry *entry, const st_sketched_file *sketched)
 {
     const st_store_session *const store = catalog->store;
     const lmc_allocator *const memory = store->options->allocator;

@@ -4,7 +4,7 @@
 #include "safetensors/store/index.h"
 
 #include "os/path.h"
-#include "safetensors/files/directory.h"
+#include "safetensors/files/folders.h"
 #include "safetensors/store/coarse.h"
 #include "safetensors/store/records.h"
 

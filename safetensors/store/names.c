@@ -3,12 +3,12 @@
  */
 #include "safetensors/store/names.h"
 
-#include "os/path.h"
 #include "common/text.h"
+#include "os/path.h"
 #include "safetensors/base/folders.h"
 #include "safetensors/base/run_list.h"
+#include "safetensors/files/folders.h"
 #include "safetensors/header/json.h"
-#include "safetensors/files/directory.h"
 
 #include <errno.h>
 #include <string.h>

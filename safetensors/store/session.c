@@ -76,8 +76,7 @@ static int tidy_name(int fd, const char *name)
     if ((!starts_with(name, ST_STORE_PREFIX) && !starts_with(name, "." ST_STORE_PREFIX)) ||
         strcmp(name, ST_STORE_LOCK) == 0 || strcmp(name, ST_COPIED_NAME) == 0)
         return 0;
-    if (starts_with(name, ST_STORE_OLD) && !st_folder_has(fd, folder) &&
-        os_rename(fd, name, folder) == 0)
+    if (starts_with(name, ST_STORE_OLD) && !st_folder_has(fd, folder) && os_rename(fd, name, folder) == 0)
         return 0;
     return st_remove_name(fd, name);
 }

@@ -5,8 +5,8 @@
 #include "safetensors/tree/check.h"
 
 #include "safetensors/common/parts.h"
+#include "safetensors/files/folders.h"
 #include "safetensors/header/shard_index.h"
-#include "safetensors/files/directory.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/copied.h"
 #include "safetensors/tree/tree_base.h"

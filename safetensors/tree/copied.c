@@ -62,8 +62,8 @@ lmc_status st_copied_list(const st_listing *tree, const unsigned char *is_conver
 
 /* A list that was changed could turn a copy into an archive, which would be restored to other bytes: it must be one
  * that this library makes for the directory. */
-static lmc_status mark_listed(const st_listing *tree, const char *text, size_t nbytes, unsigned char *is_archive,
-                              lmc_st_diag *diag)
+static lmc_status mark_listed(const st_listing *tree, const char *text, size_t nbytes,
+                              unsigned char *is_archive, lmc_st_diag *diag)
 {
     size_t entry = 0;
     for (size_t at = 0; at < nbytes;) {

@@ -7,9 +7,9 @@
 #include "safetensors/archive/links.h"
 #include "safetensors/base/folders.h"
 #include "safetensors/base/search.h"
-#include "safetensors/header/name_key.h"
-#include "safetensors/files/directory.h"
+#include "safetensors/files/folders.h"
 #include "safetensors/files/folder.h"
+#include "safetensors/header/name_key.h"
 
 #include <stdlib.h> /* qsort */
 #include <string.h>

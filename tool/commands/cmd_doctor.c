@@ -58,7 +58,7 @@ typedef struct findings {
     int is_temp_usable;
     char *plugin;        /* path of this program's plugin; NULL: none */
     const char *why_not; /* then: why */
-    int is_path_set;       /* HDF5_PLUGIN_PATH */
+    int is_path_set;     /* HDF5_PLUGIN_PATH */
     int entry_count;
     entry entries[ENTRIES_MAX];
     int problem_count;
@@ -131,11 +131,12 @@ static int find_kernels(findings *findings)
         unsigned frame_version = 0;
         size_t nbytes = 0;
         int status = 0;
-        const int os_errno = os_run_program(command, "LMC_KERNELS", kernel_sets[i], said, sizeof said - 1,
-                                            &nbytes, &status);
+        const int os_errno =
+            os_run_program(command, "LMC_KERNELS", kernel_sets[i], said, sizeof said - 1, &nbytes, &status);
         if (os_errno != 0)
             return cli_fail_os("doctor", os_errno, "cannot run this program again");
-        const int is_told = status == CLI_OK && sscanf(said, "%31s %d %u", name, &is_right, &frame_version) == 3;
+        const int is_told =
+            status == CLI_OK && sscanf(said, "%31s %d %u", name, &is_right, &frame_version) == 3;
         if (is_told && strcmp(name, kernel_sets[i]) != 0)
             continue; /* it is not there */
         findings->sets[findings->set_count++] = kernel_sets[i];
@@ -172,7 +173,8 @@ static void find_temp(findings *findings)
 /* A search for the plugin below a folder, along a path whose components may have wildcards. */
 typedef struct search {
     const char *folder, *pattern;
-    char *found; /* to be freed: the last one by name, if there are several: those of several versions of Python */
+    char *
+        found; /* to be freed: the last one by name, if there are several: those of several versions of Python */
 } search;
 
 static void find_below(search *search);
@@ -196,7 +198,8 @@ static int visit_component(void *user, const char *name)
 static void find_below(search *search)
 {
     if (search->pattern[0] != '\0') {
-        if (strncmp(search->pattern, "..", 2) == 0 && (search->pattern[2] == '/' || search->pattern[2] == '\0'))
+        if (strncmp(search->pattern, "..", 2) == 0 &&
+            (search->pattern[2] == '/' || search->pattern[2] == '\0'))
             (void)visit_component(search, "..");
         else
             (void)os_visit_path(search->folder[0] != '\0' ? search->folder : "/", visit_component, search);
@@ -378,8 +381,8 @@ static void look_at_entry(findings *findings, entry *entry)
     entry->os_errno = os_visit_path(entry->directory, visit_library, &libraries);
     if (entry->os_errno != 0) {
         os_error_text(entry->os_errno, cause, sizeof cause);
-        add_problem(findings, "HDF5_PLUGIN_PATH has %s: %s; HDF5 1.10 then ignores all further entries", shown,
-                    cause);
+        add_problem(findings, "HDF5_PLUGIN_PATH has %s: %s; HDF5 1.10 then ignores all further entries",
+                    shown, cause);
     } else {
         if (entry->dangling != 0)
             add_problem(findings,
@@ -471,8 +474,7 @@ static void show_findings(const findings *findings)
         static const char *const lmc_texts[] = {"", ", LMC", ", LMC of another build",
                                                 ", " PLUGIN_NAME " that does not work"};
         const entry *const entry = &findings->entries[i];
-        const int is_alone =
-            entry->lmc == PLUGIN_OTHER && !path; /* no other build to compare with */
+        const int is_alone = entry->lmc == PLUGIN_OTHER && !path; /* no other build to compare with */
         printf("HDF5 path:     %s: ", cli_shown(shown, sizeof shown, entry->directory));
         os_error_text(entry->os_errno, cause, sizeof cause);
         if (entry->os_errno != 0)
@@ -511,7 +513,8 @@ static int run_doctor(const cli_args *args)
         int is_found = 0;
         char *state = NULL;
         char *directory = path ? strtok_r(path_text, os_list_separator, &state) : NULL;
-        for (; directory && findings->entry_count < ENTRIES_MAX; directory = strtok_r(NULL, os_list_separator, &state)) {
+        for (; directory && findings->entry_count < ENTRIES_MAX;
+             directory = strtok_r(NULL, os_list_separator, &state)) {
             entry *const entry = &findings->entries[findings->entry_count++];
             entry->directory = directory;
             look_at_entry(findings, entry);

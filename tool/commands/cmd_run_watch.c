@@ -40,7 +40,7 @@ typedef struct watch {
     int has_run;           /* run_state is set */
     watch_entry **entries; /* by name, once the listing is complete */
     size_t count, capacity;
-    int watch_fd; /* of os_watch_open() */
+    int watch_fd;    /* of os_watch_open() */
     int exit_status; /* of what ends the watch */
 } watch;
 

@@ -93,8 +93,7 @@ int watch_is_kept(uint64_t step, uint64_t newer_count, uint64_t last, uint64_t e
 /* visit() gets each name below a path and the path itself, whose `name` is "". found: of a link to a file, the file's;
  * NULL with an errno if it could not be looked at. A result other than 0 ends the walk. */
 typedef struct walk {
-    int (*visit)(struct walk *walk, const char *path, const char *name, const os_state *found,
-                 int os_errno);
+    int (*visit)(struct walk *walk, const char *path, const char *name, const os_state *found, int os_errno);
     void *user;
 } walk;
 

@@ -8,9 +8,9 @@
 
 #include "lmc_test.h"
 
-#include "os/os.h"
 #include "codec/frame/ctx.h"
 #include "lmc_experimental.h"
+#include "os/os.h"
 
 #ifdef __linux__
 

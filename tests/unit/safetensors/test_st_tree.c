@@ -4,7 +4,7 @@
  */
 #include "lmc_test_st.h"
 
-#include "safetensors/files/directory.h"
+#include "safetensors/files/folders.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /*
- * directory.h - directories: listing a tree, making one beside its place and putting it there in one step, removing
+ * folders.h - directories: listing a tree, making one beside its place and putting it there in one step, removing
  * one.
  */
-#ifndef LMC_SAFETENSORS_FILES_DIRECTORY_H
-#define LMC_SAFETENSORS_FILES_DIRECTORY_H
+#ifndef LMC_SAFETENSORS_FILES_FOLDERS_H
+#define LMC_SAFETENSORS_FILES_FOLDERS_H
 
 #include "os/path.h"
 #include "safetensors/files/file.h"
@@ -45,7 +45,8 @@ typedef struct st_listing {
 /* Lists everything below `root`. Links to files stand for the files. Errors: IO (a link that leads nowhere),
  * NOMEM; ARG for a link to a directory, a pipe, a socket, a device; LIMIT for 100 levels.
  * Free with st_listing_free() in every case. */
-lmc_status st_listing_read(st_listing *tree, const lmc_allocator *memory, const char *root, lmc_st_diag *diag);
+lmc_status st_listing_read(st_listing *tree, const lmc_allocator *memory, const char *root,
+                           lmc_st_diag *diag);
 
 /* 1 if the names are equal but for the digits in their runs: runs of digits stand for each other. */
 int st_is_similar_name(const char *a, const char *b);
@@ -58,8 +59,8 @@ int st_find_similar_folder(const lmc_allocator *memory, const char *directory, c
 
 /* Lists everything below an open directory as it stands: links are entries, and no kind is refused. root: for
  * messages. Errors: IO, NOMEM, LIMIT. */
-lmc_status st_listing_read_as_it_stands(st_listing *tree, const lmc_allocator *memory, int fd, const char *root,
-                                     lmc_st_diag *diag);
+lmc_status st_listing_read_as_it_stands(st_listing *tree, const lmc_allocator *memory, int fd,
+                                        const char *root, lmc_st_diag *diag);
 void st_listing_free(st_listing *tree);
 
 /* The entry with this path, or NULL. _original: with the path without its last `suffix_nbytes` bytes. */

@@ -1,8 +1,8 @@
 /*
- * tree.c - directory.h: what is in a directory and below it. Folders are opened from the ones that hold them, so that
+ * listing.c - folders.h: what is in a directory and below it. Folders are opened from the ones that hold them, so that
  * none is swapped for a link on the way.
  */
-#include "safetensors/files/directory.h"
+#include "safetensors/files/folders.h"
 
 #include <errno.h>
 #include <stdlib.h> /* qsort */
@@ -150,8 +150,8 @@ lmc_status st_listing_read(st_listing *tree, const lmc_allocator *memory, const 
     return read_tree(tree, memory, os_open_folder(root), root, 0, diag);
 }
 
-lmc_status st_listing_read_as_it_stands(st_listing *tree, const lmc_allocator *memory, int fd, const char *root,
-                                     lmc_st_diag *diag)
+lmc_status st_listing_read_as_it_stands(st_listing *tree, const lmc_allocator *memory, int fd,
+                                        const char *root, lmc_st_diag *diag)
 {
     return read_tree(tree, memory, os_open_own_folder(fd, "."), root, 1, diag);
 }
