@@ -1,7 +1,7 @@
 #!/bin/sh
 # debian.sh - builds the Debian packages from an export of the tree, has lintian look at them, and uses what they
-# install. They are not optimized: that halves the time. Nothing is installed on this machine: their files are laid over
-# those of the system for the processes of debian_installed.sh alone. The last line is "N passed, N failed[, N skipped]".
+# install. They are not optimized, which saves time. Nothing is installed on this machine: debian_installed.sh alone
+# sees their files, mounted over those of the system. The last line is "N passed, N failed[, N skipped]".
 set -eu
 
 source=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

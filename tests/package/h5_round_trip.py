@@ -15,5 +15,6 @@ with h5py.File(sys.argv[1], "w") as file:
     dataset = file.create_dataset("w", data=values, chunks=(16, 1024), compression=FILTER_ID)
     if dataset.id.get_storage_size() >= values.nbytes:
         sys.exit("the filter was not used")
-if subprocess.run([sys.executable, "-c", READ, sys.argv[1]], check=True, capture_output=True).stdout != values.tobytes():
+read = subprocess.run([sys.executable, "-c", READ, sys.argv[1]], check=True, stdout=subprocess.PIPE)
+if read.stdout != values.tobytes():
     sys.exit("what was read is not what was written")

@@ -1,5 +1,5 @@
-"""plain_plugin.py OUTPUT [OPTION...] - builds the HDF5 plugin by the compiler alone, from what filter/sources.txt lists.
-Further options come after those of the list."""
+"""plain_plugin.py OUTPUT [OPTION...] - builds the HDF5 plugin by the compiler alone, from what filter/sources.txt
+lists. Further options come after those of the list."""
 
 import concurrent.futures
 import os
