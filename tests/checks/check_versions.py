@@ -22,8 +22,9 @@ def check(tree):
 
 
 def packaged(major, minor, patch):
-    """The files of packages, and what each must have. The names of Debian's libraries have the SOVERSION."""
+    """Files about packages, and what each must have. The names of Debian's libraries have the SOVERSION."""
     soversion = f"{major}.{minor}"
+    yield "CITATION.cff", f"version: {soversion}.{patch}\n"
     yield "debian/changelog", f"lmc ({soversion}.{patch}-"
     yield "packaging/conda/recipe.yaml", f'version: "{soversion}.{patch}"'
     yield "packaging/conda/recipe.yaml", f'soversion: "{soversion}"'
