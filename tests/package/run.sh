@@ -92,6 +92,14 @@ else
   skip "plugin without CMake: round trip" "needs h5py (Debian: python3-h5py)"
 fi
 
+# The Python package with a link to the installed library, which finds liblmc beside itself and not beside the link.
+mkdir -p "$work/python"
+cp -r "$root/python/lmcodec" "$work/python/"
+mkdir "$work/python/lmcodec/_native"
+ln -s "$libdir/liblmc_st.so.$soversion" "$work/python/lmcodec/_native/"
+check "lmcodec: by a link" says True env PYTHONPATH="$work/python" \
+  python3 -c 'import lmcodec; print(lmcodec.decode(lmcodec.encode(b"1234" * 99, "F32")) == b"1234" * 99)'
+
 # LMC without the filter, and with a number of its own: in one build folder, one after the other.
 other=$work/other
 options="-DCMAKE_BUILD_TYPE=Debug -DLMC_BUILD_TOOLS=OFF -DLMC_BUILD_TESTS=OFF"
