@@ -39,6 +39,8 @@ lmc_has() {
   libc6-dev-armhf-cross) printf '#include <stdio.h>\n' | arm-linux-gnueabihf-gcc -E - ;;
   qemu-user) command -v qemu-aarch64 && command -v qemu-arm ;;
   gcc-mingw-w64-x86-64) command -v x86_64-w64-mingw32-gcc ;;
+  debhelper) command -v dh ;;
+  dh-python) command -v dh_python3 ;;
   hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff && command -v h5ls ;;
   libhdf5-dev) pkg-config --exists hdf5-serial || pkg-config --exists hdf5 || lmc_has_header hdf5.h ;;
   openmpi-bin) command -v mpirun ;;

@@ -29,7 +29,8 @@
 #                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types;
 #                     torch.distributed.checkpoint; Zarr, Dask, object stores
 #         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
-#         package     programs outside the tree against an installed LMC
+#         package     programs outside the tree against an installed LMC; the Debian packages: built, looked at, used;
+#                     the HDF5 plugin built by the compiler alone
 #         gpu         registers and spills of the kernels for a GPU (their emulation: unit)
 #         benches     the programs of bench/ run and draw; clang's warnings; the codec compiles for Windows
 #         slow        the command's tests that take more than two seconds
@@ -490,6 +491,7 @@ lmc_find_pytest xxhash zstandard || lmc_find_pytest || true
 apt_for "cli slow" "some cases of the part cli" fish mandoc strace zsh
 apt_for "unit kernels" "the example h5_direct_chunks" libhdf5-dev
 apt_for "benches" "a check: windows, pictures or stores," gcc-mingw-w64-x86-64 python3-matplotlib python3-zstandard
+apt_for "package" "the Debian packages, and cases with h5py," debhelper dh-python git lintian hdf5-tools python3-h5py
 apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 apt_for "arm32" "the part arm32" gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
 apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev

@@ -50,7 +50,7 @@ def load() -> ctypes.CDLL:
     path = find("liblmc_st.so", "liblmc_st.so.%d.%d" % VERSION, "liblmc_st.dylib")
     if path is None:
         raise ImportError("lmcodec: liblmc_st is not in %s" % ", ".join(_folders()))
-    library = ctypes.CDLL(path)
+    library = ctypes.CDLL(os.path.realpath(path))  # of a link, the loader would look beside the link for what it needs
     library.lmc_version_number.restype = ctypes.c_uint
     number = library.lmc_version_number()
     if (number // 10000, number // 100 % 100) != VERSION:

@@ -16,3 +16,19 @@ def check(tree):
         yield f"CHANGELOG.md: does not speak of {'.'.join(project)}"
     if f'"lmc {".".join(project)}"' not in tree.text("tool/lmc-st.1"):
         yield f"tool/lmc-st.1: its title line does not name lmc {'.'.join(project)}"
+    for path, text in packaged(*project):
+        if text not in tree.text(path):
+            yield f"{path}: does not have `{text.strip()}`"
+
+
+def packaged(major, minor, patch):
+    """Files about packages, and what each must have. The names of Debian's libraries have the SOVERSION."""
+    soversion = f"{major}.{minor}"
+    yield "CITATION.cff", f"version: {soversion}.{patch}\n"
+    yield "debian/changelog", f"lmc ({soversion}.{patch}-"
+    yield "packaging/conda/recipe.yaml", f'version: "{soversion}.{patch}"'
+    yield "packaging/conda/recipe.yaml", f'soversion: "{soversion}"'
+    yield "debian/python3-lmcodec.links", f"liblmc_st.so.{soversion} "
+    for package in (f"liblmc{soversion}", f"liblmc-st{soversion}", f"liblmc-h5-{soversion}"):
+        yield "debian/control", f"Package: {package}\n"
+        yield f"debian/{package}.symbols", f".so.{soversion} {package} #MINVER#"

@@ -10,30 +10,10 @@ version=$(sed -n 's/^project(lmc VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.t
 soversion=${version%.*} # until 1.0, minor versions break programs
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0
-failed=0
-skipped=0
-
-check() { # NAME COMMAND...: runs a command; it must succeed
-  name=$1
-  shift
-  if "$@" >"$work/log" 2>&1; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAIL $name: $*"
-    cat "$work/log"
-  fi
-}
+. "$source/checks.sh"
 
 says_version() { # PROGRAM: runs it; it must print the version of the project
   [ "$("$@")" = "$version" ]
-}
-
-says() { # TEXT COMMAND...: it must print just this
-  wanted=$1
-  shift
-  [ "$("$@")" = "$wanted" ]
 }
 
 # Installed at one place and moved to another: nothing in it may hold the first.
@@ -95,10 +75,30 @@ check "plugin: says what it is" says "0 59810 1 1" python3 "$source/plugin_info.
 if /usr/bin/python3 -c 'import h5py' >"$work/log" 2>&1; then
   check "plugin: found by h5py" says True env HDF5_PLUGIN_PATH="$plugin_dir" \
     /usr/bin/python3 -c 'import h5py; print(h5py.h5z.filter_avail(59810))'
+  check "plugin: round trip" env HDF5_PLUGIN_PATH="$plugin_dir" /usr/bin/python3 "$source/h5_round_trip.py" "$work/1.h5"
 else
-  skipped=$((skipped + 1))
-  echo "SKIP plugin found by h5py: needs h5py (Debian: python3-h5py)"
+  skip "plugin found by h5py" "needs h5py (Debian: python3-h5py)"
 fi
+
+# The plugin by the compiler alone, as a program that brings it with itself builds it.
+mkdir "$work/plain"
+check "plugin without CMake: builds" python3 "$source/plain_plugin.py" "$work/plain/libh5lmc.so" -O0
+check "plugin without CMake: says what it is" says "0 59810 1 1" \
+  python3 "$source/plugin_info.py" "$work/plain/libh5lmc.so"
+if /usr/bin/python3 -c 'import h5py' >"$work/log" 2>&1; then
+  check "plugin without CMake: round trip" env HDF5_PLUGIN_PATH="$work/plain" \
+    /usr/bin/python3 "$source/h5_round_trip.py" "$work/2.h5"
+else
+  skip "plugin without CMake: round trip" "needs h5py (Debian: python3-h5py)"
+fi
+
+# The Python package with a link to the installed library, which finds liblmc beside itself and not beside the link.
+mkdir -p "$work/python"
+cp -r "$root/python/lmcodec" "$work/python/"
+mkdir "$work/python/lmcodec/_native"
+ln -s "$libdir/liblmc_st.so.$soversion" "$work/python/lmcodec/_native/"
+check "lmcodec: by a link" says True env PYTHONPATH="$work/python" \
+  python3 -c 'import lmcodec; print(lmcodec.decode(lmcodec.encode(b"1234" * 99, "F32")) == b"1234" * 99)'
 
 # LMC without the filter, and with a number of its own: in one build folder, one after the other.
 other=$work/other
@@ -130,9 +130,4 @@ for program in user_h5 user_h5_static; do
 done
 check "filter 70000: refused" sh -c '! cmake -S "$1" -B "$2" -DLMC_H5_FILTER_ID=70000' sh "$root" "$other"
 
-if [ "$skipped" -eq 0 ]; then
-  echo "$passed passed, $failed failed"
-else
-  echo "$passed passed, $failed failed, $skipped skipped"
-fi
-[ "$failed" -eq 0 ]
+finish
