@@ -178,8 +178,8 @@ int os_link(int from_fd, const char *from, int folder_fd, const char *name);
 int os_unlink(int folder_fd, const char *name);
 int os_remove_folder(int folder_fd, const char *name); /* an empty one */
 
-/* Why the last component of the path cannot be the name of a file on this system, as the end of a sentence ("is the name
- * of a device"); NULL: it can. */
+/* Why the last component of the path cannot be the name of a file on this system, as the end of a sentence: "is the
+ * name of a device". NULL: it can. */
 const char *os_name_fault(const char *path);
 
 /* ---- paths ---- */

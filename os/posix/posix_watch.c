@@ -47,7 +47,7 @@ void os_watch_remove(int watch_fd, int id)
 #endif
 }
 
-/* A signal between the look at *signal_number and the wait must end the wait: signals come in within pselect() alone. */
+/* A signal between the look at *signal_number and the wait must end the wait: signals come within pselect() alone. */
 static int wait_for_event(int fd, uint64_t most_ms, const volatile int *signal_number)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP};

@@ -1,4 +1,4 @@
-"""Who may include whom (CONTRIBUTING.md, "Layers"). Every part sees common/. A folder sees
+"""Who may include whom (CONTRIBUTING.md, "Layers"). Every part sees common/ and os/. A folder sees
 the folders before it in its list, and itself. Inside a folder, and over all of the tree, includes have no circle: a
 header and its source count as one file."""
 
@@ -7,8 +7,9 @@ import re
 
 FOLDERS = {  # each list from the ground up
     "common": ["."],
+    "os": [".", "posix", "windows"],
     "codec": ["common", "kernels", "prefix", "rans", "bitset", "plain", "narrow", "delta", "frame"],
-    "safetensors": ["common", "os", "header", "container", "archive", "base", "read", "engine", "convert", "restore",
+    "safetensors": ["common", "files", "header", "container", "archive", "base", "read", "engine", "convert", "restore",
                     "tree", "store", "run", "."],
     "filter": ["chunk", "plugin"],
     "tool": [".", "commands"],
@@ -16,7 +17,7 @@ FOLDERS = {  # each list from the ground up
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 PUBLIC = re.compile(r"^lmc(_\w+)?\.h$")
-PUBLIC_SEEN = {"common": {"lmc.h"}, "codec": {"lmc.h", "lmc_experimental.h"},
+PUBLIC_SEEN = {"common": {"lmc.h"}, "os": {"lmc.h"}, "codec": {"lmc.h", "lmc_experimental.h"},
                "filter": {"lmc.h", "lmc_experimental.h", "lmc_h5.h"},
                "gpu": {"lmc.h", "lmc_cuda.h"}}  # others see all of include/
 
@@ -30,12 +31,14 @@ PURE_HEADERS = {"assert.h", "limits.h", "stdbool.h", "stddef.h", "stdint.h", "st
 INTRINSICS = {"immintrin.h", "arm_neon.h", "cpuid.h", "x86intrin.h"}
 CODEC_FORBIDDEN = {"stdio.h", "hdf5.h", "unistd.h", "fcntl.h", "cjson/cJSON.h", "zstd.h"}
 CODEC_ALLOWED = {("codec/common/diag", "stdio.h"),    # vsnprintf of a diagnostic; nothing is printed
-                 ("codec/common/cores", "stdio.h"),   # snprintf of a path
                  ("codec/frame/form", "stdio.h"),     # snprintf of a form's name
-                 ("codec/common/cores", "unistd.h"),  # what the system says of cores
-                 ("codec/common/cores", "fcntl.h"),
                  ("codec/narrow/narrow", "stdio.h")}  # snprintf of a form's name
-SYSTEM_CALLS = {"unistd.h", "fcntl.h", "dirent.h", "sys/stat.h", "sys/file.h", "sched.h"}
+CODEC_OS = "codec/common/cores"  # all that the codec asks of the system
+SYSTEM_CALLS = {"unistd.h", "fcntl.h", "dirent.h", "sched.h", "signal.h", "poll.h", "dlfcn.h", "fnmatch.h", "glob.h",
+                "time.h", "windows.h"}
+SYSTEM_CALLS_ALLOWED = {("tool/commands/kept", "time.h")}  # gmtime_r() and strftime() of a time that is shown
+SYSTEM_MACRO = re.compile(r"^\s*#.*\b(_WIN32|__APPLE__|__linux__|__unix__|__MINGW32__|_GNU_SOURCE)\b", re.M)
+SYSTEM_MACRO_ALLOWED = {"common/compiler"}  # which printf a format is checked against
 HDF5_HEADER = re.compile(r"^(hdf5|H5\w*)\.h$")
 
 MEMORY_CALL = re.compile(r"(?<![\w.>])(?:malloc|calloc|realloc|aligned_alloc|free)\s*\(")
@@ -81,6 +84,10 @@ def check_own_include(tree, path, header):
         yield f"{path}: includes {header}; files of the project are named by their path from its root"
         return
     other_part, other_folder = place_of(header)
+    if other_part == "os" and part != "os":
+        if part == "codec" and stem_of(path) != CODEC_OS:
+            yield f"{path}: includes {header}; only {CODEC_OS}.c asks the system"
+        return
     if other_part == "common":
         yield from check_common_include(tree, path, header)
         return
@@ -137,14 +144,19 @@ def check_system(tree, path):
             yield from check_codec_header(path, folder, header)
         if stem_of(path) != "codec/frame/ctx" and MEMORY_CALL.search(text):
             yield f"{path}: memory comes from codec/frame/ctx.c alone"
+    if part not in ("os", "gpu"):
+        for header in headers:
+            if (header in SYSTEM_CALLS or header.startswith("sys/")) and \
+                    (stem_of(path), header) not in SYSTEM_CALLS_ALLOWED:
+                yield f"{path}: includes <{header}>; only os/ calls the system"
+        if SYSTEM_MACRO.search(text) and stem_of(path) not in SYSTEM_MACRO_ALLOWED:
+            yield f"{path}: only os/ asks which system this is"
     if part == "common" and path != "common/allocator.h" and MEMORY_CALL.search(text):
         yield f"{path}: memory comes through an lmc_allocator"
     if part == "gpu" and folder == "device":
         for header in sorted(set(headers) - GPU_PURE_HEADERS):
             yield f"{path}: includes <{header}>, which a compiler for devices has not"
     if part == "safetensors":
-        if folder != "os" and SYSTEM_CALLS & set(headers):
-            yield f"{path}: includes <{min(SYSTEM_CALLS & set(headers))}>; only safetensors/files/ calls the system"
         if stem_of(path) != "safetensors/common/memory" and ALLOCATION.search(text):
             yield f"{path}: memory comes through safetensors/common/memory.h"
     if part == "filter" and any(HDF5_HEADER.match(os.path.basename(header)) for header in headers):

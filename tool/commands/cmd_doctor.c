@@ -80,8 +80,8 @@ static void add_problem(findings *findings, const char *format, ...)
 
 /* ---- kernel sets ---- */
 
-/* Encodes and decodes a tensor with the set that this process has chosen: bf16 values with few exponents and noise below
- * them, as weights have. Returns 1 if that works. */
+/* Encodes and decodes a tensor with the set that this process has chosen: bf16 values with few exponents and noise
+ * below them, as weights have. Returns 1 if that works. */
 static int try_set(unsigned *frame_version)
 {
     enum { NBYTES = 2 * SELF_TEST_VALUES };

@@ -1,5 +1,5 @@
 /*
- * test_st_tree.c - os/dir.h: trees that are listed and removed, and directories that grow beside their place: locks,
+ * test_st_tree.c - safetensors/files/folders.h: trees that are listed and removed, and directories that grow beside their place: locks,
  * leftovers, exchange.
  */
 #include "lmc_test_st.h"
