@@ -4,7 +4,7 @@
 #include "safetensors/base/folders.h"
 
 #include "safetensors/base/run_list.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 #include "safetensors/files/folder.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  */
 #include "safetensors/base/run_list.h"
 
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 #include "safetensors/header/json.h"
 
 #include <errno.h>

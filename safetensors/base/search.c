@@ -7,7 +7,7 @@
 #include "common/text.h"
 #include "safetensors/base/content.h"
 #include "safetensors/base/folders.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 
 #include <errno.h>
 #include <stdio.h>

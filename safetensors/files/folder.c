@@ -1,9 +1,9 @@
 /*
- * folder.c - folder.h, and removal (folders.h): what is in a folder is reached from its descriptor, and no link is
+ * folder.c - folder.h, and removal (directories.h): what is in a folder is reached from its descriptor, and no link is
  * followed.
  */
 #include "safetensors/files/folder.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 
 #include <errno.h>
 

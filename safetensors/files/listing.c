@@ -1,8 +1,8 @@
 /*
- * listing.c - folders.h: what is in a directory and below it. Folders are opened from the ones that hold them, so that
+ * listing.c - directories.h: what is in a directory and below it. Folders are opened from the ones that hold them, so that
  * none is swapped for a link on the way.
  */
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 
 #include <errno.h>
 #include <stdlib.h> /* qsort */

@@ -1,7 +1,7 @@
 /*
- * st_path.c - folders.h: paths, and where they lead.
+ * st_path.c - directories.h: paths, and where they lead.
  */
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
- * staging.c - folders.h: a directory that grows beside its place. Its folder and itself are held open; names are only
+ * staging.c - directories.h: a directory that grows beside its place. Its folder and itself are held open; names are only
  * looked up in them.
  */
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 #include "safetensors/files/folder.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "safetensors/header/shard_index.h"
 
 #include "common/text.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 #include "safetensors/header/json.h"
 
 #include <string.h>

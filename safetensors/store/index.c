@@ -4,7 +4,7 @@
 #include "safetensors/store/index.h"
 
 #include "os/path.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 #include "safetensors/store/coarse.h"
 #include "safetensors/store/records.h"
 

@@ -7,7 +7,7 @@
 #include "os/path.h"
 #include "safetensors/base/folders.h"
 #include "safetensors/base/run_list.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 #include "safetensors/header/json.h"
 
 #include <errno.h>

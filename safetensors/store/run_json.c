@@ -5,7 +5,7 @@
 
 #include "safetensors/base/folders.h"
 #include "safetensors/base/run_list.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 
 #include <stdio.h>
 #include <string.h>

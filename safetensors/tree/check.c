@@ -5,7 +5,7 @@
 #include "safetensors/tree/check.h"
 
 #include "safetensors/common/parts.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 #include "safetensors/header/shard_index.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/copied.h"

@@ -6,7 +6,7 @@
 #ifndef LMC_SAFETENSORS_TREE_COPIED_H
 #define LMC_SAFETENSORS_TREE_COPIED_H
 
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 
 #define ST_COPIED_NAME ".lmc-copied"
 

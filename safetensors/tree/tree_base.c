@@ -7,7 +7,7 @@
 #include "safetensors/archive/links.h"
 #include "safetensors/base/folders.h"
 #include "safetensors/base/search.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 #include "safetensors/files/folder.h"
 #include "safetensors/header/name_key.h"
 

@@ -6,7 +6,7 @@
 #define LMC_SAFETENSORS_TREE_TREE_WORK_H
 
 #include "safetensors/common/parts.h"
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 #include "safetensors/tree/tree_base.h"
 
 typedef enum st_direction { ST_TO_ARCHIVES, ST_FROM_ARCHIVES } st_direction;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """rooms.py [FOLDER...] - how large functions and files of the C sources are: a table of files, lines, functions, the
 longest function, the share of statics that are called once and not used otherwise, and the median of the .c files. A
-function that is passed to another one, as qsort() and visitors take it, has its reason. Share and median leave codec/kernels/ out, where macros make the names of functions."""
+function that is passed to another one, as qsort() and visitors take it, has its reason. Share and median leave
+codec/kernels/ out, where macros make the names of functions."""
 import os
 import re
 import statistics

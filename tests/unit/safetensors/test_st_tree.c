@@ -1,10 +1,10 @@
 /*
- * test_st_tree.c - safetensors/files/folders.h: trees that are listed and removed, and directories that grow beside their place: locks,
- * leftovers, exchange.
+ * test_st_tree.c - safetensors/files/directories.h: trees that are listed and removed, and directories that grow beside
+ * their place: locks, leftovers, exchange.
  */
 #include "lmc_test_st.h"
 
-#include "safetensors/files/folders.h"
+#include "safetensors/files/directories.h"
 
 #include <errno.h>
 #include <fcntl.h>

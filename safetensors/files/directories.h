@@ -1,9 +1,9 @@
 /*
- * folders.h - directories: listing a tree, making one beside its place and putting it there in one step, removing
+ * directories.h - directories: listing a tree, making one beside its place and putting it there in one step, removing
  * one.
  */
-#ifndef LMC_SAFETENSORS_FILES_FOLDERS_H
-#define LMC_SAFETENSORS_FILES_FOLDERS_H
+#ifndef LMC_SAFETENSORS_FILES_DIRECTORIES_H
+#define LMC_SAFETENSORS_FILES_DIRECTORIES_H
 
 #include "os/path.h"
 #include "safetensors/files/file.h"
