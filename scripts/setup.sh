@@ -6,7 +6,7 @@
 #   lmc_venv_python     makes build/venv-python: the system's torch, and what the package lmcodec is compared with
 #   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and frameworks that are built on it
 #   lmc_venv_stores     makes build/venv-stores: Zarr, Dask, xarray, fsspec, and a server that speaks S3
-#   lmc_build DIR [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
+#   lmc_build DIR[:TARGET] [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #
 # Nothing is asked of apt or of a package index when everything is there already.
 
@@ -248,12 +248,14 @@ lmc_h5_exchange() { # VENV
 }
 
 lmc_build() {
-  lmc_build_dir=$root/build/$1
-  lmc_log=$root/build/log/build-$1.log
+  lmc_build_dir=$root/build/${1%:*}
+  lmc_log=$root/build/log/build-${1%:*}.log
+  lmc_target=all
+  case $1 in *:*) lmc_target=${1#*:} ;; esac
   shift
   mkdir -p "$root/build/log"
   if ! { cmake -S "$root" -B "$lmc_build_dir" "$@" &&
-    cmake --build "$lmc_build_dir" --parallel "$lmc_jobs"; } >"$lmc_log" 2>&1; then
+    cmake --build "$lmc_build_dir" --target "$lmc_target" --parallel "$lmc_jobs"; } >"$lmc_log" 2>&1; then
     grep -E -A 8 'error|Error' "$lmc_log" | head -n 40 >&2
     echo "build failed; all of it: $lmc_log" >&2
     return 1

@@ -370,8 +370,8 @@ part_wheel() {
 
 part_thread() {
   use_without_aslr
-  if lmc_build thread -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" -DLMC_SANITIZE=thread \
-    -DLMC_BUILD_CUDA=AUTO; then
+  if lmc_build thread:thread_programs -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" -DLMC_SANITIZE=thread
+  then
     run_ctest thread thread threads
   else
     fail "the build failed"
