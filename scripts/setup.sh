@@ -199,7 +199,7 @@ lmc_add_torch() { # PACKAGE...: into the environment made last, without what the
 lmc_venv_python() {
   { lmc_find_torch || { (lmc_apt python3-torch python3-venv) && lmc_find_torch; }; } &&
     lmc_make_venv venv-python "$lmc_python_base" --system-site-packages safetensors==0.8.0 ml_dtypes==0.5.1 \
-      mypy==2.4.1 fsspec transformers==4.49.0 tokenizers==0.21.4 pytest pytest-xdist &&
+      fsspec transformers==4.49.0 tokenizers==0.21.4 pytest pytest-xdist &&
     lmc_python_torch=$lmc_venv_dir/bin/python
 }
 
