@@ -30,8 +30,8 @@ typedef struct lmc_test {
     struct lmc_test *next;
 } lmc_test;
 
-/* What loops over many cases alike add to their counter: a build with sanitizers, which takes ten times as long, tries
- * a part of them. No case is there that a plain build does not try. A prime, so that counter % 2 and the like differ. */
+/* Loops over many cases alike add this to their counter. A plain build tries every case; a build with sanitizers takes
+ * ten times as long for each, and tries a seventh of them. As 7 is a prime, counter % 2 and the like still vary. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LMC_TEST_STEP 7
 #else
