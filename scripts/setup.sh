@@ -6,7 +6,7 @@
 #   lmc_venv_python     makes build/venv-python: the system's torch, and what the package lmcodec is compared with
 #   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and frameworks that are built on it
 #   lmc_venv_stores     makes build/venv-stores: Zarr, Dask, xarray, fsspec, and a server that speaks S3
-#   lmc_build DIR [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
+#   lmc_build DIR[:TARGET] [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #
 # Nothing is asked of apt or of a package index when everything is there already.
 
@@ -103,6 +103,40 @@ lmc_find_pytest() { # [MODULE...]: needed beside pytest
   return 1
 }
 
+# uv takes seconds where pip takes minutes. Pip serves if uv cannot be had, or does not reach the index.
+lmc_find_uv() {
+  lmc_uv=$root/build/venv-uv/bin/uv
+  [ -x "$lmc_uv" ] && return 0
+  { python3 -m venv --clear "$root/build/venv-uv" &&
+    "$root/build/venv-uv/bin/pip" install --disable-pip-version-check --no-compile uv==0.13.9; } \
+    >"$root/build/log/pip-venv-uv.log" 2>&1
+}
+
+# The files of an environment are links to those of the cache: change none in place.
+lmc_run_uv() {
+  UV_CACHE_DIR="$root/build/uv-cache" "$lmc_uv" "$@"
+}
+
+# uv sees no packages of the system. Those that are built with the system's NumPy keep it.
+lmc_make_by_uv() { # PYTHON VENV_OPTION PACKAGE...
+  lmc_uv_base=$1
+  lmc_uv_option=$2
+  shift 2
+  lmc_run_uv venv --clear --seed --python "$lmc_uv_base" ${lmc_uv_option:+"$lmc_uv_option"} "$lmc_venv_dir" &&
+    if [ -n "$lmc_uv_option" ]; then
+      echo numpy >"$lmc_venv_dir/excludes" &&
+        lmc_run_uv pip install --python "$lmc_venv_dir/bin/python" --excludes "$lmc_venv_dir/excludes" "$@"
+    else
+      lmc_run_uv pip install --python "$lmc_venv_dir/bin/python" "$@"
+    fi
+}
+
+lmc_make_by_pip() { # PYTHON VENV_OPTION PACKAGE...
+  "$1" -m venv --clear ${2:+"$2"} "$lmc_venv_dir" || return 1
+  shift 2
+  "$lmc_venv_dir/bin/pip" install --disable-pip-version-check --no-compile "$@"
+}
+
 lmc_make_venv() { # NAME PYTHON VENV_OPTION PACKAGE...
   lmc_venv_dir=$root/build/$1
   lmc_venv_base=$2
@@ -112,8 +146,8 @@ lmc_make_venv() { # NAME PYTHON VENV_OPTION PACKAGE...
     echo "set-up: installing Python packages into build/${lmc_venv_dir##*/}: $*"
     mkdir -p "$root/build/log"
     lmc_log=$root/build/log/pip-${lmc_venv_dir##*/}.log
-    if ! { "$lmc_venv_base" -m venv --clear ${lmc_venv_option:+"$lmc_venv_option"} "$lmc_venv_dir" &&
-      "$lmc_venv_dir/bin/pip" install --disable-pip-version-check "$@"; } >"$lmc_log" 2>&1; then
+    if ! { { lmc_find_uv && lmc_make_by_uv "$lmc_venv_base" "$lmc_venv_option" "$@"; } ||
+      lmc_make_by_pip "$lmc_venv_base" "$lmc_venv_option" "$@"; } >"$lmc_log" 2>&1; then
       tail -n 5 "$lmc_log" >&2
       return 1
     fi
@@ -153,7 +187,8 @@ lmc_venv_torch_now() {
 lmc_add_torch() { # PACKAGE...: into the environment made last, without what they ask for
   if [ "$(cat "$lmc_venv_dir/torch" 2>/dev/null)" != "$*" ]; then
     echo "set-up: and without what they need: $*"
-    if ! { "$lmc_venv_dir/bin/pip" install --disable-pip-version-check --no-deps "$@" &&
+    if ! { { { lmc_find_uv && lmc_run_uv pip install --python "$lmc_venv_dir/bin/python" --no-deps "$@"; } ||
+      "$lmc_venv_dir/bin/pip" install --disable-pip-version-check --no-compile --no-deps "$@"; } &&
       "$lmc_venv_dir/bin/python" scripts/without_cuda.py; } >>"$lmc_log" 2>&1; then
       tail -n 5 "$lmc_log" >&2
       return 1
@@ -166,7 +201,7 @@ lmc_add_torch() { # PACKAGE...: into the environment made last, without what the
 lmc_venv_python() {
   { lmc_find_torch || { (lmc_apt python3-torch python3-venv) && lmc_find_torch; }; } &&
     lmc_make_venv venv-python "$lmc_python_base" --system-site-packages safetensors==0.8.0 ml_dtypes==0.5.1 \
-      mypy==2.4.1 fsspec transformers==4.49.0 tokenizers==0.21.4 pytest pytest-xdist &&
+      fsspec transformers==4.49.0 tokenizers==0.21.4 pytest pytest-xdist &&
     lmc_python_torch=$lmc_venv_dir/bin/python
 }
 
@@ -207,19 +242,22 @@ lmc_venv_wheel() {
 
 # Puts the HDF5 of netCDF4 in the place of h5py's: both have the same interface version.
 lmc_h5_exchange() { # VENV
-  cp "$1"/lib/python3*/site-packages/netcdf4.libs/* "$1"/lib/python3*/site-packages/h5py.libs/ || return 1
-  for lmc_h5_old in "$1"/lib/python3*/site-packages/h5py.libs/libhdf5-*; do
-    cp "$1"/lib/python3*/site-packages/netcdf4.libs/libhdf5-* "$lmc_h5_old"
+  lmc_h5_libs=$(echo "$1"/lib/python3*/site-packages)
+  cp --remove-destination "$lmc_h5_libs"/netcdf4.libs/* "$lmc_h5_libs"/h5py.libs/ || return 1
+  for lmc_h5_old in "$lmc_h5_libs"/h5py.libs/libhdf5-*; do
+    cp --remove-destination "$lmc_h5_libs"/netcdf4.libs/libhdf5-* "$lmc_h5_old"
   done
 }
 
 lmc_build() {
-  lmc_build_dir=$root/build/$1
-  lmc_log=$root/build/log/build-$1.log
+  lmc_build_dir=$root/build/${1%:*}
+  lmc_log=$root/build/log/build-${1%:*}.log
+  lmc_target=all
+  case $1 in *:*) lmc_target=${1#*:} ;; esac
   shift
   mkdir -p "$root/build/log"
   if ! { cmake -S "$root" -B "$lmc_build_dir" "$@" &&
-    cmake --build "$lmc_build_dir" --parallel "$lmc_jobs"; } >"$lmc_log" 2>&1; then
+    cmake --build "$lmc_build_dir" --target "$lmc_target" --parallel "$lmc_jobs"; } >"$lmc_log" 2>&1; then
     grep -E -A 8 'error|Error' "$lmc_log" | head -n 40 >&2
     echo "build failed; all of it: $lmc_log" >&2
     return 1

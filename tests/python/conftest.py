@@ -5,6 +5,9 @@ import pytest
 
 import package_of_tree
 
+# before any module imports huggingface_hub, which reads them once; no test waits for a network then
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+
 
 def pytest_configure(config):
     package_of_tree.use(config)

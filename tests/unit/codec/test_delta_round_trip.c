@@ -23,7 +23,7 @@ LMC_TEST(test_distances)
 {
     static const double ulps[] = {0.01, 0.1, 1, 3, 17, 300, 1e4, 1e6, 1e9, -1};
     for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++) {
-        for (size_t u = 0; u < sizeof ulps / sizeof ulps[0]; u++) {
+        for (size_t u = (size_t)dtype % LMC_TEST_STEP; u < sizeof ulps / sizeof ulps[0]; u += LMC_TEST_STEP) {
             const lmc_params params = frame_params((lmc_dtype)dtype, (lmc_level)(u % 3), 0);
             lmc_frame_mode mode;
             change_and_check(&params, 40000, DATA_WEIGHTS, 1, ulps[u], &mode);
@@ -38,7 +38,7 @@ LMC_TEST(test_shares)
     static const double shares[] = {0, 0.0001, 0.01, 0.1, 0.5, 1};
     static const double ulps[] = {2, 5000, -1};
     for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++) {
-        for (size_t u = 0; u < sizeof ulps / sizeof ulps[0]; u++) {
+        for (size_t u = (size_t)dtype % LMC_TEST_STEP; u < sizeof ulps / sizeof ulps[0]; u += LMC_TEST_STEP) {
             const lmc_params params = frame_params((lmc_dtype)dtype, LMC_LEVEL_DEFAULT, 0);
             size_t before = 0;
             for (size_t s = 0; s < sizeof shares / sizeof shares[0]; s++) {
@@ -57,7 +57,7 @@ LMC_TEST(test_shares)
 LMC_TEST(test_kinds)
 {
     for (int kind = 0; kind < DATA_KIND_COUNT; kind++) {
-        for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++) {
+        for (int dtype = kind % LMC_TEST_STEP; dtype < LMC_DTYPE_COUNT; dtype += LMC_TEST_STEP) {
             const lmc_params params = frame_params((lmc_dtype)dtype, LMC_LEVEL_DEFAULT, 10);
             change_and_check(&params, 20000, (data_kind)kind, 0.3, 1.5, NULL);
             change_and_check(&params, 20000, (data_kind)kind, 0.02, 1e5, NULL);
@@ -93,7 +93,8 @@ LMC_TEST(test_identical)
 {
     static const size_t sizes[] = {256, 257, 4096, 65537, 1000003, CONTENT_MAX};
     for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++) {
-        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (size_t s = (size_t)dtype % LMC_TEST_STEP; s < sizeof sizes / sizeof sizes[0];
+             s += LMC_TEST_STEP) {
             const lmc_params params = frame_params((lmc_dtype)dtype, (lmc_level)(s % 3), 0);
             lmc_frame_mode mode;
             if (sizes[s] == CONTENT_MAX && dtype % 7 != 0)
@@ -165,7 +166,8 @@ LMC_TEST(test_block_sizes)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_I16};
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
-        for (unsigned log2 = LMC_BLOCK_LOG2_MIN; log2 <= LMC_BLOCK_LOG2_MAX; log2++) {
+        for (unsigned log2 = LMC_BLOCK_LOG2_MIN + (unsigned)d % LMC_TEST_STEP; log2 <= LMC_BLOCK_LOG2_MAX;
+             log2 += LMC_TEST_STEP) {
             const lmc_params params = frame_params(dtypes[d], LMC_LEVEL_DEFAULT, log2);
             const size_t block_nbytes = (size_t)data_element_nbytes(dtypes[d]) << log2;
             const size_t nbytes = block_nbytes < 100000 ? 250001 : block_nbytes + 3001;

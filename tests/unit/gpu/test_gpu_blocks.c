@@ -37,7 +37,7 @@ static gpu_run any_run(void)
 
 LMC_TEST(test_dtypes)
 {
-    for (unsigned i = 0; i < LMC_DTYPE_COUNT * DATA_KIND_COUNT; i++) {
+    for (unsigned i = 0; i < LMC_DTYPE_COUNT * DATA_KIND_COUNT; i += LMC_TEST_STEP) {
         const lmc_dtype dtype = (lmc_dtype)(i % LMC_DTYPE_COUNT);
         const size_t nbytes = 1 + random_below(i % 5 == 0 ? 40000 : 9000);
         const lmc_params params =
@@ -55,7 +55,7 @@ LMC_TEST(test_sizes)
     static const size_t sizes[] = {240,  241,  255,  256,  511,  1023, 1024, 1025,
                                    1088, 1089, 2047, 2048, 2049, 4096, 5000};
     data_fill(content, 6000, LMC_DTYPE_BF16, DATA_WEIGHTS);
-    for (size_t i = 0; i < 160 + sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < 160 + sizeof sizes / sizeof sizes[0]; i += LMC_TEST_STEP) {
         const size_t nbytes = i < 160 ? i : sizes[i - 160];
         for (unsigned dtype = 0; dtype < 2; dtype++) {
             const lmc_params params =
@@ -198,7 +198,7 @@ LMC_TEST(test_kernels_of_codes)
 LMC_TEST(test_orders)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F8_E4M3};
-    for (unsigned i = 0; i < 30; i++) {
+    for (unsigned i = 0; i < 30; i += LMC_TEST_STEP) {
         const lmc_params params = frame_params(dtypes[i % 3], LMC_LEVEL_DEFAULT, 11);
         const gpu_run run = {1 + i % 4, 1, i};
         data_fill(content, 12345, dtypes[i % 3], i % 2 == 0 ? DATA_WILD : DATA_RARE);
