@@ -181,10 +181,9 @@ int os_rename(int folder_fd, const char *from, const char *to)
             os_errno = move(handle, folder_fd, to, 0);
     } else if (os_errno == 0) {
         os_errno = move(handle, folder_fd, to, 1);
-        if (os_errno == EACCES && has_old && old_state.permissions == 0444 &&
-            open_to_move(folder_fd, to, &old, &old_state) == 0) {
-            if (allow_writing(old))
-                os_errno = move(handle, folder_fd, to, 1);
+        if (os_errno == EACCES && has_old && open_to_move(folder_fd, to, &old, &old_state) == 0) {
+            /* it may be replaced, but it is read-only or open elsewhere */
+            os_errno = allow_writing(old) ? move(handle, folder_fd, to, 1) : EBUSY;
             CloseHandle(old);
         }
     }

@@ -131,6 +131,16 @@ static UNUSED int is_there(const char *name)
 
 /* ---- what os.h does not make ---- */
 
+/* 1 on Wine, whose version 8 has no links, and cannot remove or replace a file that is open. */
+static UNUSED int is_wine(void)
+{
+#ifdef _WIN32
+    return GetProcAddress(GetModuleHandleW(L"ntdll.dll"), "wine_get_version") != NULL;
+#else
+    return 0;
+#endif
+}
+
 /* Makes a pipe. Returns 1 if that went well. */
 static UNUSED int make_pipe(int ends[2])
 {
@@ -142,11 +152,6 @@ static UNUSED int make_pipe(int ends[2])
 }
 
 #ifdef _WIN32
-static UNUSED int is_wine(void)
-{
-    return GetProcAddress(GetModuleHandleW(L"ntdll.dll"), "wine_get_version") != NULL;
-}
-
 static void widen(const char *text, WCHAR wide[2048], int is_native)
 {
     if (MultiByteToWideChar(CP_UTF8, 0, text, -1, wide, 2048) == 0)
@@ -199,7 +204,7 @@ static UNUSED int make_link(const char *target, const char *path, int is_folder)
     WCHAR wide_path[2048];
     widen(target, wide_target, 1);
     widen(path, wide_path, 1);
-    return CreateSymbolicLinkW(wide_path, wide_target, 2U | (is_folder ? 1U : 0U)) != 0;
+    return !is_wine() && CreateSymbolicLinkW(wide_path, wide_target, 2U | (is_folder ? 1U : 0U)) != 0;
 #else
     (void)is_folder;
     return symlink(target, path) == 0;
