@@ -30,7 +30,7 @@ typedef struct os_state {
     os_kind kind;
     uint64_t device, inode, nbytes, name_count;
     int64_t modified_s, modified_ns, changed_s, changed_ns;
-    unsigned permissions; /* the nine bits of POSIX; on Windows 0644 or 0444, and 0755 or 0555 for a folder */
+    unsigned permissions; /* the bits of chmod(2); on Windows 0644 or 0444, and 0755 or 0555 for a folder */
     int is_ours;          /* it belongs to this process's user */
 } os_state;
 
@@ -167,17 +167,21 @@ int os_link(int from_fd, const char *from, int folder_fd, const char *name);
 int os_unlink(int folder_fd, const char *name);
 int os_remove_folder(int folder_fd, const char *name); /* an empty one */
 
-/* Why the last component of the path, or one of its components if `all`, cannot be the name of a file on this system;
- * NULL: it can. */
-const char *os_name_fault(const char *path, int all);
+/* Why the last component of the path cannot be the name of a file on this system, as the end of a sentence ("is the name
+ * of a device"); NULL: it can. */
+const char *os_name_fault(const char *path);
 
 /* ---- paths ---- */
 
 /* The path without links, "." and ".."; to be freed with free(). NULL with errno set. */
 char *os_real_path(const char *path);
 
-/* 1 if the path begins at a root: it does not depend on the working directory. */
-int os_is_absolute(const char *path);
+/* The characters that separate components of a path: "/", on Windows also the backslash. */
+extern const char os_separators[];
+
+/* Length of the root that the path begins with, its separator included: "/", "C:/", "//server/share/"; 0: the path is
+ * relative. */
+size_t os_root_nbytes(const char *path);
 
 /* Most bytes that a name in this folder may have, and that a path may have; SIZE_MAX: not known. */
 size_t os_name_nbytes_max(const char *folder);

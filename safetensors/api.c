@@ -12,7 +12,7 @@ lmc_status lmc_st_convert(const char *in_path, const char *out_path, const lmc_s
 {
     st_call call;
     lmc_status status = st_call_begin_convert(&call, in_path, options, result, diag);
-    const os_place out = os_place_of(out_path);
+    const st_place out = st_place_of(out_path);
     if (status == LMC_OK)
         status = st_is_directory(in_path, &call.options)
                      ? st_tree_convert(in_path, out_path, 1, &call.options, call.result, call.diag)
@@ -25,7 +25,7 @@ lmc_status lmc_st_restore(const char *in_path, const char *out_path, const lmc_s
 {
     st_call call;
     lmc_status status = st_call_begin_restore(&call, in_path, options, result, diag);
-    const os_place out = os_place_of(out_path);
+    const st_place out = st_place_of(out_path);
     if (status == LMC_OK)
         status = st_is_directory(in_path, &call.options)
                      ? st_tree_restore(in_path, out_path, &call.options, call.result, call.diag)

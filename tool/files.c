@@ -204,7 +204,7 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     const char *fault = NULL;
     char *out_path = NULL;
     char shown[160];
-    if ((args->seen & CLI_OPT_RM) != 0 && lmc_is_directory(in_path) && !cli_is_own_directory(in_path))
+    if ((args->seen & CLI_OPT_RM) != 0 && os_is_folder(in_path) && !cli_is_own_directory(in_path))
         return cli_usage_error(work->name, "--rm needs a directory's own name: no link, \".\" or \"..\"");
     const int base_status = cli_base_check(args, in_path);
     if (base_status != CLI_OK)
@@ -276,7 +276,7 @@ int cli_run_files(const cli_work *work, const cli_args *args)
         fault = "--rm needs files for input and output";
     else if (args->operand_count > 1 && (uses_stdout || has_stdin))
         fault = "standard input and output take one file at a time";
-    else if (args->operand_count > 1 && args->output && !lmc_is_directory(args->output))
+    else if (args->operand_count > 1 && args->output && !os_is_folder(args->output))
         fault = "with several inputs, -o must name an existing directory";
     else if (uses_stdout && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
         fault = "standard output is a terminal: redirect it, or add -f";

@@ -55,11 +55,11 @@ int cli_base_check(const cli_args *args, const char *in_path)
     char shown[160];
     if (!args->base)
         return CLI_OK;
-    const int needs_directory = strcmp(in_path, "-") != 0 && lmc_is_directory(in_path);
-    const int is_directory = lmc_is_directory(args->base);
+    const int needs_directory = strcmp(in_path, "-") != 0 && os_is_folder(in_path);
+    const int is_directory = os_is_folder(args->base);
     if (is_directory == needs_directory)
         return is_directory ? CLI_OK : check_base_file(args->base);
-    if (!is_directory && !lmc_is_file(args->base))
+    if (!is_directory && !os_is_file(args->base))
         return check_base_file(args->base); /* says that it is not there, or its kind */
     return cli_usage_error(args->command, "the base %s is a %s, the input a %s",
                            cli_shown(shown, sizeof shown, args->base), is_directory ? "directory" : "file",
@@ -175,7 +175,7 @@ int cli_base_allows_removal(const cli_args *args, const char *archive_path, cons
     check.true_in = realpath(in_path, NULL);
     if (!check.true_in)
         return cli_fail_os(in_path, errno, "cannot find");
-    if (lmc_is_directory(archive_path))
+    if (os_is_folder(archive_path))
         status = lmc_st_visit_archives(archive_path, &options, check_archive, &check, &diag);
     else if ((status = cli_open(args, archive_path, &file, &diag)) == LMC_OK)
         (void)check_archive(&check, file);

@@ -10,8 +10,8 @@
 
 #include "tool/removal.h"
 
-#include "common/open_folder.h"
-#include "common/unforeseen.h"
+#include "os/os.h"
+#include "os/os.h"
 #include "tool/cli.h"
 #include "tool/tool_path.h"
 
@@ -84,7 +84,7 @@ static void add_to_text(lmc_st_diag *diag, const char *format, const char *name)
  * name less, moves it: then `is_renamed`. */
 static int is_same_state(const struct stat *a, const struct stat *b, int is_renamed)
 {
-    return lmc_is_same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+    return os_is_same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
            (is_renamed ||
             (a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec));
@@ -131,7 +131,7 @@ static int list_name(void *user, const char *name)
         return fail_at(outer->removal, path, outer->what, errno) - 1;
     if (!S_ISDIR(entry->state.st_mode))
         return 0;
-    const listing inner = {outer->removal, list, lmc_open_own_folder(outer->fd, name), path, outer->what};
+    const listing inner = {outer->removal, list, os_open_own_folder(outer->fd, name), path, outer->what};
     if (inner.fd < 0)
         return fail_at(outer->removal, path, outer->what, errno) - 1;
     const int is_listed = list_folder(&inner);
@@ -141,7 +141,7 @@ static int list_name(void *user, const char *name)
 
 static int list_folder(const listing *listing)
 {
-    const int result = lmc_visit_folder(listing->fd, list_name, (void *)listing);
+    const int result = os_visit_folder(listing->fd, list_name, (void *)listing);
     return result > 0 ? fail_at(listing->removal, listing->folder, listing->what, result) : result == 0;
 }
 
@@ -192,7 +192,7 @@ static int hide(int folder_fd, const char *name, char private_name[PRIVATE_NBYTE
     int os_errno = EEXIST;
     for (int i = 0; i < PRIVATE_TRIES && os_errno == EEXIST; i++) {
         snprintf(private_name, PRIVATE_NBYTES, PRIVATE_PREFIX "%012llx",
-                 (unsigned long long)(lmc_unforeseen_u64() >> 16));
+                 (unsigned long long)(os_unforeseen_u64() >> 16));
         os_errno = rename_to_free_name(folder_fd, name, private_name);
     }
     return os_errno;
@@ -240,7 +240,7 @@ static int check_directory(cli_removal *removal, int root_fd, const list *now)
         if (is->state.st_dev != removal->state.st_dev)
             return fail_os(removal, is->path, EBUSY); /* a mount point */
         const int is_same = S_ISDIR(was->state.st_mode) && S_ISDIR(is->state.st_mode)
-                                ? lmc_is_same_file(&was->state, &is->state)
+                                ? os_is_same_file(&was->state, &is->state)
                                 : is_same_state(&was->state, &is->state, 0);
         if (!is_same)
             return fail_changed(removal, is->path);
@@ -266,7 +266,7 @@ static int remove_contents(cli_removal *removal, int root_fd)
     for (size_t i = removal->list.count; i > 0 && is_done; i--) {
         entry *const entry = &removal->list.entries[i - 1];
         const char *name = NULL;
-        const int fd = lmc_open_folder_of(root_fd, entry->path, &name);
+        const int fd = os_open_folder_of(root_fd, entry->path, &name);
         if (fd < 0)
             is_done = fail_os(removal, entry->path, errno);
         else if (!S_ISDIR(entry->state.st_mode)) /* a file that has several names may have lost one here */
@@ -292,9 +292,9 @@ static int remove_directory(cli_removal *removal, int folder_fd, const char *nam
     const char *const name_now = os_errno == 0 ? private_name : name;
     if (os_errno != 0 && os_errno != EXDEV)
         return fail_os(removal, "", os_errno);
-    const int root_fd = lmc_open_own_folder(folder_fd, name_now);
+    const int root_fd = os_open_own_folder(folder_fd, name_now);
     int is_done = root_fd >= 0 || fail_os(removal, "", errno);
-    if (is_done && (fstat(root_fd, &found) != 0 || !lmc_is_same_file(&removal->state, &found)))
+    if (is_done && (fstat(root_fd, &found) != 0 || !os_is_same_file(&removal->state, &found)))
         is_done = fail_changed(removal, "");
     is_done = is_done && list_directory(removal, &now, root_fd, "cannot remove") &&
               check_directory(removal, root_fd, &now) && remove_contents(removal, root_fd);
@@ -330,7 +330,7 @@ int cli_removal_finish(cli_removal *removal)
     const char *const name = lmc_last_component(removal->path);
     char *const folder = lmc_directory_of(&lmc_memory_default, removal->path);
     errno = ENOMEM;
-    const int folder_fd = folder ? lmc_open_folder(folder) : -1;
+    const int folder_fd = folder ? os_open_folder(folder) : -1;
     int is_done = folder_fd >= 0 || fail_os(removal, "", errno);
     free(folder);
     if (is_done) {

@@ -51,7 +51,7 @@ char *cli_archive_of_step(const char *folder)
     size_t count = 0;
     if (list && text) { /* "RUN/STEP" where RUN has a list of steps */
         const char *const name = lmc_last_component(text);
-        if (name[0] != '\0' && name[strspn(name, "0123456789")] == '\0' && lmc_is_file(list))
+        if (name[0] != '\0' && name[strspn(name, "0123456789")] == '\0' && os_is_file(list))
             stream = opendir(folder);
     }
     free(text);
@@ -62,7 +62,7 @@ char *cli_archive_of_step(const char *folder)
         char *const path = lmc_is_archive_name(next->d_name)
                                ? lmc_path_join(&lmc_memory_default, folder, next->d_name, "")
                                : NULL;
-        if (path && lmc_is_file(path) && count++ == 0)
+        if (path && os_is_file(path) && count++ == 0)
             found = path;
         else
             free(path);

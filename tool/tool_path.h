@@ -5,7 +5,7 @@
 #define LMC_TOOL_TOOL_PATH_H
 
 #include "common/allocator.h"
-#include "common/path.h"
+#include "os/path.h"
 
 /* 1 if it is a directory whose last component is its own name: no link, "." or "..". */
 int cli_is_own_directory(const char *path);

@@ -110,27 +110,34 @@ static size_t root_length(const char *path)
     return at;
 }
 
-int os_is_absolute(const char *path)
+const char os_separators[] = "/\\";
+
+/* "/x" is relative to a drive, but to no folder. */
+size_t os_root_nbytes(const char *path)
 {
-    return root_length(path) > 0;
+    const size_t root = root_length(path);
+    return root > 0 ? root : (size_t)is_separator(path[0]);
 }
 
-const char *os_name_fault(const char *path, int all)
+/* The last component, which separators may follow. */
+static const char *last_component(const char *path)
 {
     const char *at = path + root_length(path);
-    const char *fault = NULL;
     if (at == path && is_letter(path[0]) && path[1] == ':')
         at += 2;
-    while (*at != '\0' && !fault) {
-        const size_t length = component_length(at);
-        const char *next = at + length;
+    for (const char *next = at; *next != '\0';) {
+        at = next;
+        next += component_length(at);
         while (is_separator(*next))
             next++;
-        if (all || *next == '\0')
-            fault = component_fault(at, length);
-        at = next;
     }
-    return fault;
+    return at;
+}
+
+const char *os_name_fault(const char *path)
+{
+    const char *const name = last_component(path);
+    return component_fault(name, component_length(name));
 }
 
 /* ---- names for the kernel ---- */
@@ -274,9 +281,9 @@ int win_name_set(win_name *name, int folder_fd, const char *path, int is_new)
     name->memory = NULL;
     if (*path == '\0')
         return ENOENT;
-    if (is_new && os_name_fault(path, 0))
+    if (is_new && os_name_fault(path))
         return EINVAL;
-    const int is_here = folder_fd == OS_HERE || os_is_absolute(path);
+    const int is_here = folder_fd == OS_HERE || os_root_nbytes(path) > 0;
     char *const absolute = is_here ? absolute_path(path) : NULL;
     if (is_here && !absolute)
         return errno;

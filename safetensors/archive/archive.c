@@ -42,7 +42,7 @@ static lmc_status detect_archive(const lmc_st_file *file, int *is_archive, lmc_s
     if (is_marked || !has_table_name(header) || header->tensors[0].end < sizeof magic ||
         file->input.nbytes - table_at < sizeof magic) /* possible in a file that may be short */
         return LMC_OK;
-    LMC_TRY(os_input_read(&file->input, table_at, magic, sizeof magic, diag));
+    LMC_TRY(st_input_read(&file->input, table_at, magic, sizeof magic, diag));
     return lmc_load32(magic) != ST_TABLE_MAGIC
                ? LMC_OK
                : st_fail(diag, LMC_ERR_CORRUPT, 8,
@@ -66,13 +66,13 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
                        "the archive is cut short within its table: nothing can be read");
     unsigned char head[ST_TABLE_HEAD_NBYTES] = {0};
     const size_t head_nbytes = table_nbytes < sizeof head ? (size_t)table_nbytes : sizeof head;
-    LMC_TRY(os_input_read(&file->input, offset, head, head_nbytes, diag));
+    LMC_TRY(st_input_read(&file->input, offset, head, head_nbytes, diag));
     LMC_TRY(st_table_check_head(head, table_nbytes, header->tensor_count - 1, offset, diag));
     unsigned char *const bytes = st_allocate_array(&file->memory, table_nbytes + 1, 1);
     if (!bytes)
         return st_fail_nomem(diag);
     const size_t nbytes = (size_t)table_nbytes;
-    lmc_status status = os_input_read(&file->input, offset, bytes, nbytes, diag);
+    lmc_status status = st_input_read(&file->input, offset, bytes, nbytes, diag);
     if (status == LMC_OK)
         status = st_table_read(table, &file->memory, bytes, nbytes, offset, diag);
     st_release(&file->memory, bytes);
@@ -277,10 +277,10 @@ static lmc_status read_contents(lmc_st_file *file, const st_open *how, lmc_st_di
 {
     st_contents contents;
     if (how->read)
-        os_input_open_from(&file->input, how->read, how->user, how->nbytes);
+        st_input_open_from(&file->input, how->read, how->user, how->nbytes);
     else
-        LMC_TRY(how->fd < 0 ? os_input_open(&file->input, how->path, diag)
-                            : os_input_open_fd(&file->input, how->fd, how->cancel, diag));
+        LMC_TRY(how->fd < 0 ? st_input_open(&file->input, how->path, diag)
+                            : st_input_open_fd(&file->input, how->fd, how->cancel, diag));
     const st_reading reading = {.input = &file->input,
                                 .path = how->path,
                                 .memory = &file->memory,

@@ -32,7 +32,7 @@ static lmc_status read_index(st_skeleton *skeleton, uint64_t piece_count, unsign
     const st_skeleton_place *const place = &file->skeleton;
     const size_t index_nbytes = (size_t)(piece_count * ST_SKELETON_ENTRY_NBYTES);
     const uint64_t index_offset = place->offset + place->stored_nbytes - index_nbytes;
-    LMC_TRY(os_input_read(&file->input, index_offset, index, index_nbytes, diag));
+    LMC_TRY(st_input_read(&file->input, index_offset, index, index_nbytes, diag));
     if (st_hash(index, index_nbytes) != place->hash)
         return st_fail(diag, LMC_ERR_CHECKSUM, index_offset,
                        "the index of what stands between the tensors is not the one that was written");
@@ -103,7 +103,7 @@ static lmc_status load_piece(st_skeleton *skeleton, uint64_t piece, lmc_st_diag 
     skeleton->loaded = NO_PIECE;
     if (!stored || !content)
         return st_fail_nomem(diag);
-    LMC_TRY(os_input_read(&file->input, begin, stored, stored_nbytes, diag));
+    LMC_TRY(st_input_read(&file->input, begin, stored, stored_nbytes, diag));
     const lmc_status status = st_unpack(stored, stored_nbytes, content, nbytes);
     if (status == LMC_ERR_NOMEM)
         return st_fail_nomem(diag);
@@ -176,7 +176,7 @@ static lmc_status read_gaps(const lmc_st_file *file, uint64_t offset, size_t nby
         const uint64_t data_nbytes =
             gap < header->tensor_count ? header->tensors[gap].begin : header->data_nbytes;
         if (part > 0)
-            LMC_TRY(os_input_read(&file->input, offset + data_nbytes, dst, part, diag));
+            LMC_TRY(st_input_read(&file->input, offset + data_nbytes, dst, part, diag));
         offset += part;
         dst += part;
         nbytes -= part;

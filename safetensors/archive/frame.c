@@ -18,7 +18,7 @@
 
 /* The first bytes of a frame, and where others may be found. */
 typedef struct frame_start {
-    const os_window *ahead; /* may be NULL */
+    const st_window *ahead; /* may be NULL */
     unsigned char bytes[START_NBYTES];
     size_t nbytes;
 } frame_start;
@@ -29,9 +29,9 @@ static lmc_status copy_part(const st_frame *frame, const frame_start *start, uin
 {
     const uint64_t offset = st_file_frame_offset(frame->file, frame->index) + at;
     const unsigned char *const bytes =
-        at + nbytes <= start->nbytes ? start->bytes + at : os_window_find(start->ahead, offset, nbytes);
+        at + nbytes <= start->nbytes ? start->bytes + at : st_window_find(start->ahead, offset, nbytes);
     if (!bytes)
-        return os_input_read(&frame->file->input, offset, dst, nbytes, diag);
+        return st_input_read(&frame->file->input, offset, dst, nbytes, diag);
     memcpy(dst, bytes, nbytes);
     return LMC_OK;
 }
@@ -63,7 +63,7 @@ static lmc_status check_head(st_frame *frame, const unsigned char *start, size_t
     return LMC_OK;
 }
 
-static lmc_status open_frame(st_frame *frame, const os_window *ahead, lmc_ctx *ctx, lmc_st_diag *diag)
+static lmc_status open_frame(st_frame *frame, const st_window *ahead, lmc_ctx *ctx, lmc_st_diag *diag)
 {
     frame_start start;
     const lmc_st_file *const file = frame->file;
@@ -103,7 +103,7 @@ static lmc_status open_frame(st_frame *frame, const os_window *ahead, lmc_ctx *c
     return status;
 }
 
-lmc_status st_frame_open(st_frame *frame, const lmc_st_file *file, const os_window *ahead, lmc_ctx *ctx,
+lmc_status st_frame_open(st_frame *frame, const lmc_st_file *file, const st_window *ahead, lmc_ctx *ctx,
                          size_t index, lmc_st_diag *diag)
 {
     *frame = (st_frame){.file = file, .index = index};
@@ -202,7 +202,7 @@ lmc_status st_frame_read_stored(const st_frame *frame, const lmc_allocator *memo
     LMC_TRY(st_frame_extent(frame, blocks->first, blocks->count, &offset, &blocks->stored_nbytes, diag));
     unsigned char *const stored = st_buffer_grow(memory, room, blocks->stored_nbytes);
     const lmc_status status =
-        stored ? os_input_read(&frame->file->input, offset, stored, blocks->stored_nbytes, diag)
+        stored ? st_input_read(&frame->file->input, offset, stored, blocks->stored_nbytes, diag)
                : st_fail_nomem(diag);
     blocks->stored = stored;
     return st_file_blame(frame->file, frame->index, status, diag);
@@ -249,7 +249,7 @@ static lmc_status read_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode
         const size_t nbytes = frame_nbytes < wanted ? (size_t)frame_nbytes : wanted;
         lmc_diag cause = LMC_INIT(lmc_diag);
         frame.index = listed.tensor;
-        status = os_input_read(&file->input, offset, start, nbytes, call.diag);
+        status = st_input_read(&file->input, offset, start, nbytes, call.diag);
         if (status == LMC_OK)
             status = check_head(&frame, start, nbytes, call.diag);
         if (status == LMC_OK && form) {

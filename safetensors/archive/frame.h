@@ -28,7 +28,7 @@ typedef struct st_blocks {
 
 /* Reads and verifies head and tail of the frame of tensor `index`, and that they promise its dtype, size and content
  * hash. ahead: what may have been read of the file already, or NULL. Ends with st_frame_close() in every case. */
-lmc_status st_frame_open(st_frame *frame, const lmc_st_file *file, const os_window *ahead, lmc_ctx *ctx,
+lmc_status st_frame_open(st_frame *frame, const lmc_st_file *file, const st_window *ahead, lmc_ctx *ctx,
                          size_t index, lmc_st_diag *diag);
 void st_frame_close(st_frame *frame);
 

@@ -42,7 +42,7 @@ void st_handle_close(lmc_st_file *file)
     st_release(&memory, file->shapes);
     pthread_mutex_destroy(&file->shapes_lock);
     st_bases_free(&file->bases, &memory);
-    os_input_close(&file->input);
+    st_input_close(&file->input);
     st_header_free(&file->header);
     st_release(&memory, file->places);
     st_release(&memory, file->origins);
@@ -264,6 +264,6 @@ lmc_status lmc_st_check_unchanged(const lmc_st_file *file, lmc_st_diag *diag)
     st_call call;
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
     if (status == LMC_OK)
-        status = os_input_check_unchanged(&file->input, call.diag);
+        status = st_input_check_unchanged(&file->input, call.diag);
     return st_call_end(&call, status);
 }

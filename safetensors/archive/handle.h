@@ -24,7 +24,7 @@ typedef struct st_skeleton_place {
 struct lmc_st_file {
     lmc_allocator memory;
     char *path; /* for diagnostics */
-    os_input input;
+    st_input input;
     int is_archive;
     /* The original file: this one if it is no archive. */
     lmc_st_container container;

@@ -340,7 +340,7 @@ typedef struct output_check {
 static lmc_status check_output(void *user, const lmc_st_file *base)
 {
     const output_check *const check = user;
-    if (!os_input_is(&base->input, check->path, check->fd))
+    if (!st_input_is(&base->input, check->path, check->fd))
         return LMC_OK;
     st_diag_set_file(check->diag, check->path);
     return st_fail(check->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is a base of the archive");

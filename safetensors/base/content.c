@@ -163,7 +163,7 @@ static lmc_status read_step(const st_step *step, const st_content_room *room, sp
         const uint64_t offset = frame->file->places[frame->index] + part.begin;
         return st_file_blame(
             frame->file, frame->index,
-            os_input_read(&frame->file->input, offset, dst, (size_t)(part.end - part.begin), diag), diag);
+            st_input_read(&frame->file->input, offset, dst, (size_t)(part.end - part.begin), diag), diag);
     }
     if (st_frame_has_index(&frame->info))
         return decode_blocks(step, room, part, base, dst, NULL, diag);
@@ -192,7 +192,7 @@ static lmc_status read_padded(const st_step *step, const st_content_room *room, 
                               size_t wanted_nbytes, const unsigned char **bytes, lmc_st_diag *diag)
 {
     const size_t nbytes = (size_t)(part.end - part.begin);
-    const os_input *const input = &step->frame.file->input;
+    const st_input *const input = &step->frame.file->input;
     if (!step->frame.coded && input->find && nbytes == wanted_nbytes) {
         const uint64_t offset = step->frame.file->places[step->frame.index] + part.begin;
         const unsigned char *const found = input->find(input->user, offset, nbytes);

@@ -4,8 +4,8 @@
 #include "safetensors/base/folders.h"
 
 #include "safetensors/base/run_list.h"
-#include "safetensors/os/dir.h"
-#include "safetensors/os/folder.h"
+#include "safetensors/files/directory.h"
+#include "safetensors/files/folder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -46,9 +46,9 @@ int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, 
             *slash = '\0';
         char *next = lmc_path_join(memory, *place, name, "");
         has_memory = next != NULL;
-        if (next && !lmc_is_directory(next)) {
+        if (next && !os_is_folder(next)) {
             st_release(memory, next);
-            has_memory = os_find_similar_folder(memory, *place, name, &next);
+            has_memory = st_find_similar_folder(memory, *place, name, &next);
         }
         st_release(memory, *place);
         *place = next;
@@ -66,7 +66,7 @@ int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, 
 
 int st_find_store(const lmc_allocator *memory, const char *path, char **root)
 {
-    char *const true_path = os_true_path(memory, path);
+    char *const true_path = st_true_path(memory, path);
     int has_memory = true_path || errno != ENOMEM;
     int is_found = 0;
     *root = true_path;
@@ -77,7 +77,7 @@ int st_find_store(const lmc_allocator *memory, const char *path, char **root)
         *slash = '\0';
         char *const mark = lmc_path_join(memory, true_path, ST_STORE_MARK, "");
         has_memory = mark != NULL;
-        is_found = mark && lmc_is_file(mark);
+        is_found = mark && os_is_file(mark);
         st_release(memory, mark);
     }
     if (is_found)
@@ -156,12 +156,12 @@ static int take_name(void *user, const char *name)
         return 0;
     if (neighbours->is_run) {
         is_wanted = st_step_is_name(name, strlen(name), &step) && step < neighbours->step;
-    } else if (strcmp(name, own) != 0 && os_is_similar_name(name, own)) {
+    } else if (strcmp(name, own) != 0 && st_is_similar_name(name, own)) {
         is_wanted = 1;
     } else { /* its own name without ".lmc" */
         const size_t stem = strlen(own) - strlen(LMC_ARCHIVE_SUFFIX);
         own[stem] = '\0';
-        is_wanted = strcmp(name, own) != 0 && os_is_similar_name(name, own);
+        is_wanted = strcmp(name, own) != 0 && st_is_similar_name(name, own);
         own[stem] = LMC_ARCHIVE_SUFFIX[0];
     }
     return is_wanted ? add_name(neighbours, name) : 0;
@@ -171,7 +171,7 @@ static int take_name(void *user, const char *name)
 static int is_run(const lmc_allocator *memory, const char *path)
 {
     char *const list = lmc_path_join(memory, path, ST_RUN_LIST_NAME, "");
-    const int answer = !list ? -1 : lmc_is_file(list);
+    const int answer = !list ? -1 : os_is_file(list);
     st_release(memory, list);
     return answer;
 }
@@ -216,7 +216,7 @@ void st_neighbours_find(st_neighbours *neighbours, const lmc_allocator *memory, 
 {
     uint64_t base = 0;
     char first[ST_STEP_NAME_NBYTES];
-    *neighbours = (st_neighbours){.memory = memory, .root = os_true_path(memory, path)};
+    *neighbours = (st_neighbours){.memory = memory, .root = st_true_path(memory, path)};
     neighbours->lacks_memory = !neighbours->root && errno == ENOMEM;
     if (neighbours->root)
         find_own(neighbours, neighbours->root);
@@ -250,9 +250,9 @@ int st_neighbours_folder(st_neighbours *neighbours, size_t index, char **folder)
     if (index == neighbours->count && neighbours->own && !neighbours->is_listed &&
         !neighbours->lacks_memory) {
         const size_t first = (size_t)neighbours->is_first_known; /* it stays the first */
-        const int fd = lmc_open_folder(neighbours->root);
+        const int fd = os_open_folder(neighbours->root);
         if (fd >= 0) {
-            lmc_visit_folder(fd, take_name, neighbours);
+            os_visit_folder(fd, take_name, neighbours);
             os_close(fd);
         }
         neighbours->is_listed = 1;

@@ -20,7 +20,7 @@ void st_step_name(char name[ST_STEP_NAME_NBYTES], uint64_t step);
 int st_step_is_name(const char *name, size_t nbytes, uint64_t *step);
 
 /* *place: the folder of `root` that belongs to the relative path `folder`, which is cut for moments. A folder on the
- * way that is not there may have other digits in its name (os_find_similar_folder()). NULL if there is none. To be
+ * way that is not there may have other digits in its name (st_find_similar_folder()). NULL if there is none. To be
  * released. Returns 0 if memory ran out. */
 int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, char **place);
 

@@ -4,7 +4,7 @@
 #include "safetensors/base/run_list.h"
 
 #include "safetensors/header/json.h"
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -186,15 +186,15 @@ lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag)
 static lmc_status read_file(const lmc_allocator *memory, const char *run, unsigned char **text,
                             size_t *nbytes, lmc_st_diag *diag)
 {
-    os_input input;
+    st_input input;
     *text = NULL;
     char *const path = lmc_path_join(memory, run, ST_RUN_LIST_NAME, "");
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);
-    lmc_status status = os_input_open(&input, path, diag);
+    lmc_status status = st_input_open(&input, path, diag);
     st_release(memory, path);
-    if (status != LMC_OK && diag->os_errno == ENOENT && lmc_is_directory(run))
+    if (status != LMC_OK && diag->os_errno == ENOENT && os_is_folder(run))
         return st_run_list_fail_missing(run, diag);
     if (status != LMC_OK)
         return status;
@@ -205,8 +205,8 @@ static lmc_status read_file(const lmc_allocator *memory, const char *run, unsign
     else if ((*text = st_allocate(memory, *nbytes)) == NULL)
         status = st_fail_nomem(diag);
     else
-        status = os_input_read(&input, 0, *text, *nbytes, diag);
-    os_input_close(&input);
+        status = st_input_read(&input, 0, *text, *nbytes, diag);
+    st_input_close(&input);
     return status;
 }
 

@@ -7,7 +7,7 @@
 #include "common/text.h"
 #include "safetensors/base/content.h"
 #include "safetensors/base/folders.h"
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -191,8 +191,8 @@ static void tell_of_other(search *search, const char *path, const char *what)
 
 static int is_same_file(const lmc_st_file *a, const lmc_st_file *b)
 {
-    return a->input.identity.device == b->input.identity.device &&
-           a->input.identity.inode == b->input.identity.inode;
+    return a->input.state.device == b->input.state.device &&
+           a->input.state.inode == b->input.state.inode;
 }
 
 /* Looks at the content of what was found so far, once. Error: NOMEM. */

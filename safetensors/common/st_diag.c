@@ -4,6 +4,8 @@
 #include "common/text.h"
 #include "safetensors/common/st_common.h"
 
+#include "os/os.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,8 +45,7 @@ lmc_status st_fail_os(lmc_st_diag *diag, int os_errno, uint64_t offset, const ch
     char cause[128] = "";
     if (os_errno == ECANCELED)
         return st_fail(diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
-    if (strerror_r(os_errno, cause, sizeof cause) != 0)
-        snprintf(cause, sizeof cause, "error %d", os_errno);
+    os_error_text(os_errno, cause, sizeof cause);
     diag->os_errno = os_errno;
     return st_fail(diag, os_errno == ENOMEM ? LMC_ERR_NOMEM : LMC_ERR_IO, offset, "%s: %s", what, cause);
 }

@@ -4,7 +4,7 @@
  */
 #include "safetensors/container/container.h"
 
-#include "common/path.h"
+#include "os/path.h"
 #include "safetensors/header/json.h"
 
 #include <stdio.h>
@@ -82,11 +82,11 @@ static int is_like(const st_reading *reading, const unsigned char *head, size_t 
 }
 
 /* A file without a usable header: says what it is if that can be told, else `fault`. */
-static lmc_status refuse_start(const os_input *input, lmc_status status, const char *fault, lmc_st_diag *diag)
+static lmc_status refuse_start(const st_input *input, lmc_status status, const char *fault, lmc_st_diag *diag)
 {
     unsigned char start[ST_SNIFF_NBYTES];
     const size_t nbytes = input->nbytes < sizeof start ? (size_t)input->nbytes : sizeof start;
-    LMC_TRY(os_input_read(input, 0, start, nbytes, diag));
+    LMC_TRY(st_input_read(input, 0, start, nbytes, diag));
     const char *const meaning = st_sniff(start, nbytes);
     if (meaning)
         return st_fail(diag, LMC_ERR_HEADER, 0, "this is no safetensors file but %s", meaning);
@@ -96,13 +96,13 @@ static lmc_status refuse_start(const os_input *input, lmc_status status, const c
 /* The header that stands in this file: a plain file's, or an archive header. */
 static lmc_status read_header(const st_reading *reading, st_header *header, lmc_st_diag *diag)
 {
-    const os_input *const input = reading->input;
+    const st_input *const input = reading->input;
     unsigned char length_bytes[8];
     if (input->nbytes == 0)
         return st_fail(diag, LMC_ERR_TRUNCATED, 0, "the file is empty");
     if (input->nbytes < sizeof length_bytes)
         return refuse_start(input, LMC_ERR_TRUNCATED, "the file has fewer than 8 bytes", diag);
-    LMC_TRY(os_input_read(input, 0, length_bytes, sizeof length_bytes, diag));
+    LMC_TRY(st_input_read(input, 0, length_bytes, sizeof length_bytes, diag));
     const uint64_t length = lmc_load64(length_bytes);
     const uint64_t left = input->nbytes - 8;
     if (length > LMC_ST_HEADER_NBYTES_MAX) /* of a text, say; a header of this size could be there */
@@ -123,7 +123,7 @@ static lmc_status read_header(const st_reading *reading, st_header *header, lmc_
     unsigned char *const text = st_allocate(reading->memory, (size_t)length);
     if (!text)
         return st_fail_nomem(diag);
-    status = os_input_read(input, 8, text, (size_t)length, diag);
+    status = st_input_read(input, 8, text, (size_t)length, diag);
     st_json json = {.text = text, .nbytes = (size_t)length};
     if (status == LMC_OK && !st_json_try(&json, '{'))
         status = refuse_start(input, LMC_ERR_HEADER, "malformed header: it does not begin with '{'", diag);
@@ -172,7 +172,7 @@ static lmc_status choose_reader(const st_reading *reading, const st_container_re
     *reader = &st_safetensors_reader;
     if (lmc_is_plain_name(reading->path))
         return LMC_OK;
-    LMC_TRY(os_input_read(reading->input, 0, head, nbytes, diag));
+    LMC_TRY(st_input_read(reading->input, 0, head, nbytes, diag));
     *reader = NULL;
     for (size_t i = 0; i < sizeof readers / sizeof readers[0] && !*reader; i++) {
         const int answer = readers[i]->is_like(reading, head, nbytes, diag);

@@ -9,7 +9,7 @@
 #define LMC_SAFETENSORS_CONTAINER_CONTAINER_H
 
 #include "safetensors/header/header.h"
-#include "safetensors/os/file.h"
+#include "safetensors/files/file.h"
 
 #include <stddef.h>
 
@@ -21,7 +21,7 @@ const char *st_sniff(const unsigned char *src, size_t nbytes);
 
 /* A file that is read. */
 typedef struct st_reading {
-    const os_input *input;
+    const st_input *input;
     const char *path; /* tells files that are named *.safetensors; or a label */
     const lmc_allocator *memory;
     const volatile int *cancel; /* may be NULL */

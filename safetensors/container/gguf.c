@@ -88,7 +88,7 @@ static lmc_status gguf_fail_cut_short(const gguf_text *text, lmc_st_diag *diag)
 
 static lmc_status gguf_hold(gguf_text *text, size_t nbytes, lmc_st_diag *diag)
 {
-    const os_input *const input = text->reading->input;
+    const st_input *const input = text->reading->input;
     const uint64_t left = input->nbytes - text->at;
     nbytes = nbytes < left ? nbytes : (size_t)left;
     if (text->at >= text->begin && text->at <= text->end && nbytes <= text->end - text->at)
@@ -101,7 +101,7 @@ static lmc_status gguf_hold(gguf_text *text, size_t nbytes, lmc_st_diag *diag)
                        (unsigned long long)NBYTES_MAX);
     const size_t got = left < WINDOW_NBYTES ? (size_t)left : WINDOW_NBYTES;
     text->begin = text->end = 0;
-    LMC_TRY(os_input_read(input, text->at, text->bytes, got, diag));
+    LMC_TRY(st_input_read(input, text->at, text->bytes, got, diag));
     text->begin = text->at;
     text->end = text->at + got;
     return LMC_OK;

@@ -338,7 +338,7 @@ static lmc_status read_header(const st_reading *reading, st_buffer *buffer, st_n
     if (file_nbytes < sizeof start)
         return st_fail(diag, LMC_ERR_TRUNCATED, file_nbytes,
                        "this .npy file is cut short: its header is not whole");
-    LMC_TRY(os_input_read(reading->input, 0, start, sizeof start, diag));
+    LMC_TRY(st_input_read(reading->input, 0, start, sizeof start, diag));
     const uint64_t header_nbytes = st_npy_header_nbytes(start, sizeof start);
     if (header_nbytes == 0)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, 6,
@@ -352,7 +352,7 @@ static lmc_status read_header(const st_reading *reading, st_buffer *buffer, st_n
     unsigned char *const head = st_buffer_grow(reading->memory, buffer, (size_t)header_nbytes);
     if (!head)
         return st_fail_nomem(diag);
-    LMC_TRY(os_input_read(reading->input, 0, head, (size_t)header_nbytes, diag));
+    LMC_TRY(st_input_read(reading->input, 0, head, (size_t)header_nbytes, diag));
     *is_told = st_npy_read_header(head, (size_t)header_nbytes, npy);
     if (!*is_told && !npy->is_object)
         return st_fail(diag, LMC_ERR_HEADER, 0, "the header of this .npy file is none that numpy writes");

@@ -4,7 +4,7 @@
 #include "safetensors/container/segments.h"
 
 #include "common/text.h"
-#include "common/unforeseen.h"
+#include "os/os.h"
 #include "lmc_experimental.h"
 #include "safetensors/header/header.h"
 
@@ -207,11 +207,11 @@ lmc_status st_segments_guess(const st_reading *reading, uint64_t offset, uint64_
     unsigned char sample[SAMPLE_NBYTES];
     const size_t sample_nbytes = nbytes < sizeof sample ? (size_t)nbytes : sizeof sample;
     if (nbytes <= sizeof sample) {
-        LMC_TRY(os_input_read(reading->input, offset, sample, sample_nbytes, diag));
+        LMC_TRY(st_input_read(reading->input, offset, sample, sample_nbytes, diag));
     } else {
         for (unsigned i = 0; i < SAMPLE_RUN_COUNT; i++) {
             const uint64_t first = (nbytes - SAMPLE_RUN_NBYTES) / (SAMPLE_RUN_COUNT - 1) * i / 8 * 8;
-            LMC_TRY(os_input_read(reading->input, offset + first, sample + i * SAMPLE_RUN_NBYTES,
+            LMC_TRY(st_input_read(reading->input, offset + first, sample + i * SAMPLE_RUN_NBYTES,
                                   SAMPLE_RUN_NBYTES, diag));
         }
     }
@@ -314,7 +314,7 @@ static lmc_status make_names_unlike(st_segments *segments, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = segments->reading->memory;
     const size_t most = segments->count + segments->view_count;
-    given_names given = {.capacity = 2 * most + 8, .seed = lmc_unforeseen_u64()};
+    given_names given = {.capacity = 2 * most + 8, .seed = os_unforeseen_u64()};
     given.names = st_allocate_array(memory, most + 1, sizeof *given.names);
     given.slots = st_allocate_zeroed(memory, given.capacity, sizeof *given.slots);
     given.next_number = st_allocate_zeroed(memory, most + 1, sizeof *given.next_number);

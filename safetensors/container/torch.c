@@ -90,7 +90,7 @@ static lmc_status read_pickle(const archive *archive, const part *part, st_stora
     unsigned char *const bytes = st_allocate(reading->memory, nbytes);
     if (!bytes)
         return st_fail_nomem(diag);
-    lmc_status status = os_input_read(reading->input, entry->data_offset, bytes, nbytes, diag);
+    lmc_status status = st_input_read(reading->input, entry->data_offset, bytes, nbytes, diag);
     if (status == LMC_OK)
         status =
             st_pickle_read(&pickle, reading->memory, reading->cancel, bytes, nbytes, &is_understood, diag);
@@ -224,7 +224,7 @@ lmc_status st_torch_add(st_segments *segments, st_zip *zip, lmc_st_diag *diag)
     char order[3];
     const st_zip_entry *const entry = find_entry(&archive, "byteorder");
     if (entry && entry->nbytes == sizeof order) {
-        LMC_TRY(os_input_read(segments->reading->input, entry->data_offset, order, sizeof order, diag));
+        LMC_TRY(st_input_read(segments->reading->input, entry->data_offset, order, sizeof order, diag));
         archive.is_big_endian = memcmp(order, "big", sizeof order) == 0;
     }
     LMC_TRY(add_part(&archive, &data, diag));

@@ -4,9 +4,9 @@
  * Paths are those of torch's state_dict(): the containers of a module's parameters and submodules are no parts of them.
  */
 #include "safetensors/container/torch_object.h"
-#include "common/unforeseen.h"
+#include "os/os.h"
 #include "safetensors/container/torch_tensor.h"
-#include "safetensors/os/file.h"
+#include "safetensors/files/file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -319,7 +319,7 @@ lmc_status st_storages_build_index(st_storages *storages, int *is_unlike, lmc_st
     size_t duplicate = 0;
     *is_unlike = 0;
     if (st_names_build(&storages->index, storages->memory, key_at, storages, storages->count,
-                       lmc_unforeseen_u64(), &duplicate) != LMC_OK)
+                       os_unforeseen_u64(), &duplicate) != LMC_OK)
         return st_fail_nomem(diag);
     *is_unlike = duplicate == ST_NO_DUPLICATE;
     return LMC_OK;

@@ -90,14 +90,14 @@ static lmc_status add_npy(zip_entries *zip, const st_zip_entry *entry, int *is_d
     st_string name = st_zip_name(&zip->zip, entry);
     if (!ends_with(name, ".npy") || entry->nbytes < sizeof start)
         return LMC_OK;
-    LMC_TRY(os_input_read(zip->reading->input, entry->data_offset, start, sizeof start, diag));
+    LMC_TRY(st_input_read(zip->reading->input, entry->data_offset, start, sizeof start, diag));
     const uint64_t header_nbytes = st_npy_header_nbytes(start, sizeof start);
     if (header_nbytes == 0 || header_nbytes > entry->nbytes || header_nbytes > ST_NPY_HEADER_NBYTES_MAX)
         return LMC_OK;
     unsigned char *const head = st_buffer_grow(zip->reading->memory, &zip->head, (size_t)header_nbytes);
     if (!head)
         return st_fail_nomem(diag);
-    LMC_TRY(os_input_read(zip->reading->input, entry->data_offset, head, (size_t)header_nbytes, diag));
+    LMC_TRY(st_input_read(zip->reading->input, entry->data_offset, head, (size_t)header_nbytes, diag));
     if (!st_npy_read_header(head, (size_t)header_nbytes, &npy) || npy.data_offset > entry->nbytes ||
         npy.data_nbytes > entry->nbytes - npy.data_offset)
         return LMC_OK;

@@ -60,12 +60,12 @@ static const char *read_records(const unsigned char *window, end_numbers *number
 static lmc_status look_before(const st_reading *reading, st_zip_search *search, uint64_t end, size_t nbytes,
                               const unsigned char **bytes, lmc_st_diag *diag)
 {
-    *bytes = os_window_find(&search->window, end - nbytes, nbytes);
+    *bytes = st_window_find(&search->window, end - nbytes, nbytes);
     if (*bytes)
         return LMC_OK;
     const size_t read_nbytes = end < sizeof search->room ? (size_t)end : sizeof search->room;
-    LMC_TRY(os_input_read(reading->input, end - read_nbytes, search->room, read_nbytes, diag));
-    search->window = (os_window){search->room, end - read_nbytes, end};
+    LMC_TRY(st_input_read(reading->input, end - read_nbytes, search->room, read_nbytes, diag));
+    search->window = (st_window){search->room, end - read_nbytes, end};
     *bytes = search->room + read_nbytes - nbytes;
     return LMC_OK;
 }
@@ -101,9 +101,9 @@ static lmc_status read_end(const st_reading *reading, st_zip_search *search, uin
     if (numbers.count == 0)
         return LMC_OK;
     unsigned char magic[4];
-    const unsigned char *entry = os_window_find(&search->window, end->directory_offset, sizeof magic);
+    const unsigned char *entry = st_window_find(&search->window, end->directory_offset, sizeof magic);
     if (!entry) {
-        LMC_TRY(os_input_read(reading->input, end->directory_offset, magic, sizeof magic, diag));
+        LMC_TRY(st_input_read(reading->input, end->directory_offset, magic, sizeof magic, diag));
         entry = magic;
     }
     if (lmc_load32(entry) != ENTRY_MAGIC)
@@ -126,7 +126,7 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
     *fault_offset = 0;
     while (next > first && !*is_there) {
         const uint64_t begin = next - first < SEARCH_NBYTES ? first : next - SEARCH_NBYTES;
-        LMC_TRY(os_input_read(reading->input, begin, window, (size_t)(next - begin) + END_NBYTES - 1, diag));
+        LMC_TRY(st_input_read(reading->input, begin, window, (size_t)(next - begin) + END_NBYTES - 1, diag));
         for (; next > begin && !*is_there; next--) {
             const uint64_t at = next - 1;
             const unsigned char *const record = window + (at - begin);
@@ -182,7 +182,7 @@ typedef struct directory_reader {
     const st_zip_end *end;
     st_zip *zip;
     uint64_t at, directory_end;
-    os_window window;
+    st_window window;
     unsigned char *room;
 } directory_reader;
 
@@ -201,12 +201,12 @@ static lmc_status look(directory_reader *reader, size_t nbytes, const unsigned c
     const uint64_t left = reader->directory_end - reader->at;
     if (nbytes > left)
         return fail_directory(reader, diag);
-    *bytes = os_window_find(&reader->window, reader->at, nbytes);
+    *bytes = st_window_find(&reader->window, reader->at, nbytes);
     if (*bytes)
         return LMC_OK;
     const size_t window_nbytes = left < ENTRIES_WINDOW_NBYTES ? (size_t)left : ENTRIES_WINDOW_NBYTES;
-    LMC_TRY(os_input_read(reader->reading->input, reader->at, reader->room, window_nbytes, diag));
-    reader->window = (os_window){reader->room, reader->at, reader->at + window_nbytes};
+    LMC_TRY(st_input_read(reader->reading->input, reader->at, reader->room, window_nbytes, diag));
+    reader->window = (st_window){reader->room, reader->at, reader->at + window_nbytes};
     *bytes = reader->room;
     return LMC_OK;
 }
@@ -298,7 +298,7 @@ static lmc_status find_all_data(const st_reading *reading, const st_zip_end *end
 {
     uint64_t plain_end = end->begin;                 /* of the last plain entry so far */
     const uint64_t data_end = end->directory_offset; /* of the ZIP: its directory */
-    os_window window = {0};                          /* short entries stand close to each other */
+    st_window window = {0};                          /* short entries stand close to each other */
     unsigned char room[LOCAL_WINDOW_NBYTES];
     int is_sorted = 1;
     for (size_t i = 1; i < zip->entry_count && is_sorted; i++)
@@ -314,12 +314,12 @@ static lmc_status find_all_data(const st_reading *reading, const st_zip_end *end
         entry->is_plain = 0;
         if (entry->local_offset < plain_end || data_end - entry->local_offset < LOCAL_NBYTES)
             continue;
-        const unsigned char *local = os_window_find(&window, entry->local_offset, LOCAL_NBYTES);
+        const unsigned char *local = st_window_find(&window, entry->local_offset, LOCAL_NBYTES);
         if (!local) {
             const uint64_t left = data_end - entry->local_offset;
             const size_t nbytes = left < sizeof room ? (size_t)left : sizeof room;
-            LMC_TRY(os_input_read(reading->input, entry->local_offset, room, nbytes, diag));
-            window = (os_window){room, entry->local_offset, entry->local_offset + nbytes};
+            LMC_TRY(st_input_read(reading->input, entry->local_offset, room, nbytes, diag));
+            window = (st_window){room, entry->local_offset, entry->local_offset + nbytes};
             local = room;
         }
         entry->data_offset =

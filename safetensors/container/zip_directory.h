@@ -35,7 +35,7 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
 
 /* Looks at a file from its end toward its start. All zero at first. */
 typedef struct st_zip_search {
-    os_window window;
+    st_window window;
     unsigned char room[4096];
 } st_zip_search;
 

@@ -170,7 +170,7 @@ lmc_status st_convert_write_header_region(st_conversion *conversion, lmc_st_diag
                                 .layout = conversion->layout};
         st_table_write(&table, conversion->stored_header, conversion->stored_header_nbytes,
                        conversion->header_method, region + outer_nbytes);
-        status = os_output_write(&conversion->output, 0, region, nbytes, diag);
+        status = st_output_write(&conversion->output, 0, region, nbytes, diag);
     }
     st_bases_free(&bases, memory);
     st_release(memory, region);
@@ -187,7 +187,7 @@ typedef struct skeleton_writer {
     st_buffer piece, packed, index, window_room;
     size_t piece_nbytes; /* that are there */
     size_t index_nbytes;
-    os_window window;
+    st_window window;
     lmc_st_diag *diag;
 } skeleton_writer;
 
@@ -212,28 +212,28 @@ static lmc_status write_piece(skeleton_writer *writer)
     writer->index_nbytes += ST_SKELETON_ENTRY_NBYTES;
     writer->piece_nbytes = 0;
     conversion->end += packed_nbytes;
-    return os_output_write(&conversion->output, conversion->end - packed_nbytes, packed, packed_nbytes,
+    return st_output_write(&conversion->output, conversion->end - packed_nbytes, packed, packed_nbytes,
                            writer->diag);
 }
 
 /* Adds bytes [begin, end) of the source to the skeleton; few at a time are read through a window. */
 static lmc_status add_gap(skeleton_writer *writer, uint64_t begin, uint64_t end)
 {
-    const os_input *const input = writer->conversion->source->input;
+    const st_input *const input = writer->conversion->source->input;
     while (begin < end) {
         const size_t room = ST_SKELETON_PIECE_NBYTES - writer->piece_nbytes;
         const size_t nbytes = end - begin < room ? (size_t)(end - begin) : room;
         unsigned char *const dst = writer->piece.bytes + writer->piece_nbytes;
-        const unsigned char *bytes = os_window_find(&writer->window, begin, nbytes);
+        const unsigned char *bytes = st_window_find(&writer->window, begin, nbytes);
         if (!bytes && nbytes >= WINDOW_NBYTES) {
-            LMC_TRY(os_input_read(input, begin, dst, nbytes, writer->diag));
+            LMC_TRY(st_input_read(input, begin, dst, nbytes, writer->diag));
         } else if (!bytes) {
             const uint64_t left = input->nbytes - begin;
             const size_t window_nbytes = left < WINDOW_NBYTES ? (size_t)left : WINDOW_NBYTES;
             bytes = writer->window_room.bytes;
-            writer->window = (os_window){0};
-            LMC_TRY(os_input_read(input, begin, writer->window_room.bytes, window_nbytes, writer->diag));
-            writer->window = (os_window){bytes, begin, begin + window_nbytes};
+            writer->window = (st_window){0};
+            LMC_TRY(st_input_read(input, begin, writer->window_room.bytes, window_nbytes, writer->diag));
+            writer->window = (st_window){bytes, begin, begin + window_nbytes};
         }
         if (bytes)
             memcpy(dst, bytes, nbytes);
@@ -270,7 +270,7 @@ lmc_status st_convert_write_skeleton(st_conversion *conversion, lmc_st_diag *dia
         conversion->layout.skeleton_hash = st_hash(writer.index.bytes, writer.index_nbytes);
         conversion->end += writer.index_nbytes;
         conversion->skeleton_nbytes = conversion->end - begin;
-        status = os_output_write(&conversion->output, conversion->end - writer.index_nbytes,
+        status = st_output_write(&conversion->output, conversion->end - writer.index_nbytes,
                                  writer.index.bytes, writer.index_nbytes, diag);
     }
     st_buffer_free(memory, &writer.piece);

@@ -14,7 +14,7 @@
 typedef struct st_conversion {
     const st_source *source;
     const st_options *options;
-    os_output output;
+    st_output output;
     st_aliases aliases;
     st_base_set bases;
     st_matches matches; /* what tensors may be coded against */

@@ -147,7 +147,7 @@ static lmc_status convert_part(void *user, st_worker *worker, st_slot *slot, con
         return LMC_ERR_CANCELLED;
     if (part->is_last)
         LMC_TRY(encode_tail(conversion, worker, slot, stored + nbytes, tail_nbytes));
-    return os_output_write(&conversion->output, offset, stored, nbytes + tail_nbytes, &worker->diag);
+    return st_output_write(&conversion->output, offset, stored, nbytes + tail_nbytes, &worker->diag);
 }
 
 /* ---- small tensors: one read, one write for many ---- */
@@ -177,7 +177,7 @@ static lmc_status end_batch(void *user, st_worker *worker, const st_part *part)
     uint64_t offset = 0;
     if (!claim_place(conversion, worker, part, worker->gathered_nbytes, NULL, &offset))
         return LMC_ERR_CANCELLED;
-    return os_output_write(&conversion->output, offset, worker->gathered.bytes, worker->gathered_nbytes,
+    return st_output_write(&conversion->output, offset, worker->gathered.bytes, worker->gathered_nbytes,
                            &worker->diag);
 }
 
@@ -190,13 +190,13 @@ static const st_engine_ops convert_ops = {.prepare = st_convert_prepare,
 
 /* ---- all of it ---- */
 
-static lmc_status write_archive(st_conversion *conversion, const os_place *out, lmc_st_diag *diag)
+static lmc_status write_archive(st_conversion *conversion, const st_place *out, lmc_st_diag *diag)
 {
     const st_source *const source = conversion->source;
     const st_options *const options = conversion->options;
     if (!options->choose_bases)
         LMC_TRY(st_convert_open_base(conversion, out->path, diag));
-    LMC_TRY(os_output_open(&conversion->output, options, out, source->input, 0, diag));
+    LMC_TRY(st_output_open(&conversion->output, options, out, source->input, 0, diag));
     lmc_status status = st_aliases_find(&conversion->aliases, source, options, diag);
     if (status == LMC_OK)
         status = st_matches_find(&conversion->matches, source, &conversion->aliases,
@@ -214,13 +214,13 @@ static lmc_status write_archive(st_conversion *conversion, const os_place *out, 
     if (status == LMC_OK)
         status = st_convert_write_header_region(conversion, diag);
     if (status == LMC_OK && source->input)
-        status = os_input_check_unchanged(source->input, diag);
+        status = st_input_check_unchanged(source->input, diag);
     if (status == LMC_OK)
         status = st_convert_check_bases(conversion, diag);
-    return os_output_close(&conversion->output, options, status, diag);
+    return st_output_close(&conversion->output, options, status, diag);
 }
 
-lmc_status st_convert_source(const st_source *source, const os_place *out, const st_options *options,
+lmc_status st_convert_source(const st_source *source, const st_place *out, const st_options *options,
                              lmc_st_result *result, lmc_st_diag *diag)
 {
     st_conversion conversion = {.source = source, .options = options};
@@ -250,7 +250,7 @@ static lmc_status read_file(const st_source *source, size_t index, uint64_t offs
                             lmc_st_diag *diag)
 {
     const lmc_st_file *const file = source->owner;
-    const lmc_status status = os_input_read(&file->input, file->places[index] + offset, dst, nbytes, diag);
+    const lmc_status status = st_input_read(&file->input, file->places[index] + offset, dst, nbytes, diag);
     return status == LMC_OK ? LMC_OK : st_file_blame(file, index, status, diag);
 }
 
@@ -277,7 +277,7 @@ lmc_status st_convert_visit_file(const char *in_path, const st_options *options,
 
 /* Where a file that is visited goes. */
 typedef struct destination {
-    const os_place *out;
+    const st_place *out;
     const st_options *options;
     lmc_st_result *result;
 } destination;
@@ -289,7 +289,7 @@ static lmc_status convert_to(void *user, const st_source *source, lmc_st_diag *d
     return st_convert_source(source, to->out, to->options, to->result, diag);
 }
 
-lmc_status st_convert_file(const char *in_path, const os_place *out, const st_options *options,
+lmc_status st_convert_file(const char *in_path, const st_place *out, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag)
 {
     destination to = {out, options, result};

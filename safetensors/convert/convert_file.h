@@ -8,7 +8,7 @@
 #include "safetensors/convert/source.h"
 
 /* One file; lmc_st_convert() without directories. */
-lmc_status st_convert_file(const char *in_path, const os_place *out, const st_options *options,
+lmc_status st_convert_file(const char *in_path, const st_place *out, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag);
 
 /* Calls `visit` with the file as st_convert_file() would take it. Errors: what opening gives, what `visit` returns. */
@@ -16,7 +16,7 @@ lmc_status st_convert_visit_file(const char *in_path, const st_options *options,
                                  void *user, lmc_st_diag *diag);
 
 /* Any source. */
-lmc_status st_convert_source(const st_source *source, const os_place *out, const st_options *options,
+lmc_status st_convert_source(const st_source *source, const st_place *out, const st_options *options,
                              lmc_st_result *result, lmc_st_diag *diag);
 
 #endif

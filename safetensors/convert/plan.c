@@ -2,7 +2,7 @@
  * plan.c - convert/conversion.h: opens the file that is coded against and says why it cannot be a base; looks at a
  * tensor, and at the one that it may be coded against, and chooses its coding.
  */
-#include "common/path.h"
+#include "os/path.h"
 #include "safetensors/base/search.h"
 #include "safetensors/convert/conversion.h"
 
@@ -46,7 +46,7 @@ static lmc_status check_base(const st_conversion *conversion, const lmc_st_file 
                        "cannot be a base: with this file's header, those of its chain, equal ones counted "
                        "once, would have more than %d bytes",
                        LMC_ST_CHAIN_HEADER_NBYTES_MAX);
-    if (os_input_is(&base->input, out_path, out_fd)) {
+    if (st_input_is(&base->input, out_path, out_fd)) {
         st_diag_set_file(diag, out_path);
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is the base");
     }
@@ -122,7 +122,7 @@ lmc_status st_convert_choose_bases(st_conversion *conversion, const char *out_pa
 static lmc_status check_unchanged(void *user, const lmc_st_file *base)
 {
     lmc_st_diag *const diag = user;
-    const lmc_status status = os_input_check_unchanged(&base->input, diag);
+    const lmc_status status = st_input_check_unchanged(&base->input, diag);
     if (status != LMC_OK)
         st_diag_set_file(diag, base->path);
     return status;
@@ -156,7 +156,7 @@ const unsigned char *st_convert_find(const st_conversion *conversion, const st_w
     const uint64_t *const places = source->places;
     if (source->find)
         return source->find(source, index, offset, nbytes);
-    return !places ? NULL : os_window_find(&worker->ahead, places[index] + offset, nbytes);
+    return !places ? NULL : st_window_find(&worker->ahead, places[index] + offset, nbytes);
 }
 
 static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nbytes)

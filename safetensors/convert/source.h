@@ -13,7 +13,7 @@ struct st_source {
     lmc_st_container container;
     const st_header *header;
     uint64_t original_nbytes; /* of the file that this is, or would be */
-    const os_input *input;    /* the open file; NULL for a writer */
+    const st_input *input;    /* the open file; NULL for a writer */
     const uint64_t *places;   /* where tensor i begins in the file, rising; NULL for a writer */
     const void *owner;        /* the lmc_st_file or the writer */
     /* Reads content bytes [offset, offset + nbytes) of tensor `index`. On failure the diagnostic names the

@@ -309,7 +309,7 @@ static const void *find_tensor(const st_source *source, size_t index, uint64_t o
     return nbytes == 0 || call->order[index]->read ? NULL : data + offset;
 }
 
-static lmc_status write_plain(const st_source *source, const os_output *output, const st_call *call)
+static lmc_status write_plain(const st_source *source, const st_output *output, const st_call *call)
 {
     const st_options *const options = &call->options;
     const st_header *const header = source->header;
@@ -326,7 +326,7 @@ static lmc_status write_plain(const st_source *source, const os_output *output, 
                          ? st_fail_cancelled(call->diag)
                          : source->read(source, i, at - tensor->begin, piece, length, call->diag);
             if (status == LMC_OK)
-                status = os_output_write(output, 8 + header->text_nbytes + at, piece, length, call->diag);
+                status = st_output_write(output, 8 + header->text_nbytes + at, piece, length, call->diag);
             if (status == LMC_OK && options->progress)
                 options->progress(options->user, at + length, header->data_nbytes);
         }
@@ -401,7 +401,7 @@ static lmc_status read_written(void *user, uint64_t offset, void *dst, size_t nb
     return LMC_OK;
 }
 
-/* An os_input's find(): bytes of one tensor. */
+/* An st_input's find(): bytes of one tensor. */
 static const void *find_written(const void *user, uint64_t offset, size_t nbytes)
 {
     const write_call *const write = user;
@@ -417,7 +417,7 @@ static const void *find_written(const void *user, uint64_t offset, size_t nbytes
 }
 
 /* Converts the source, against the file that the writer of the base would write if there is one. */
-static lmc_status convert_written(const st_source *source, const os_place *out, st_call *call)
+static lmc_status convert_written(const st_source *source, const st_place *out, st_call *call)
 {
     const lmc_st_writer *const writer = call->options.base_writer;
     const char *const name = call->options.base ? call->options.base : "base.safetensors";
@@ -453,15 +453,15 @@ static lmc_status write_as(int is_archive, const lmc_st_writer *writer, const ch
                               .owner = &write,
                               .read = read_tensor,
                               .find = find_tensor};
-    const os_place out = os_place_of(out_path);
+    const st_place out = st_place_of(out_path);
     if (status == LMC_OK && is_archive) {
         status = convert_written(&source, &out, call);
     } else if (status == LMC_OK) {
-        os_output output;
-        status = os_output_open(&output, &call->options, &out, NULL, 1, call->diag);
+        st_output output;
+        status = st_output_open(&output, &call->options, &out, NULL, 1, call->diag);
         if (status == LMC_OK)
             status =
-                os_output_close(&output, &call->options, write_plain(&source, &output, call), call->diag);
+                st_output_close(&output, &call->options, write_plain(&source, &output, call), call->diag);
         if (status == LMC_OK) {
             call->result->original_nbytes = source.original_nbytes;
             call->result->stored_nbytes = source.original_nbytes;

@@ -255,7 +255,7 @@ static void do_batch(st_worker *worker, work_item *item, const st_part *part)
     if (status == LMC_OK)
         status = ops->end_batch(engine->user, worker, part);
     worker->is_batch = 0;
-    worker->ahead = (os_window){0};
+    worker->ahead = (st_window){0};
     if (status == LMC_OK)
         (void)count_part(engine, &item->slot, part);
     end_item(engine, &item->slot, part, status, &worker->diag);
@@ -426,7 +426,7 @@ unsigned char *st_worker_gather(st_worker *worker, size_t nbytes)
     return bytes;
 }
 
-lmc_status st_worker_read_ahead(st_worker *worker, const os_input *input, const uint64_t *places,
+lmc_status st_worker_read_ahead(st_worker *worker, const st_input *input, const uint64_t *places,
                                 size_t first, size_t count, size_t *index)
 {
     const uint64_t begin = places[first];
@@ -437,9 +437,9 @@ lmc_status st_worker_read_ahead(st_worker *worker, const os_input *input, const 
     unsigned char *const bytes = grow_or_fail(worker, &worker->window, (size_t)(end - begin));
     if (!bytes)
         return LMC_ERR_NOMEM;
-    const lmc_status status = os_input_read(input, begin, bytes, (size_t)(end - begin), &worker->diag);
+    const lmc_status status = st_input_read(input, begin, bytes, (size_t)(end - begin), &worker->diag);
     if (status == LMC_OK) {
-        const os_window ahead = {bytes, begin, end};
+        const st_window ahead = {bytes, begin, end};
         worker->ahead = ahead;
     }
     while (status != LMC_OK && *index + 1 < first + count && places[*index + 1] <= worker->diag.offset)

@@ -11,7 +11,7 @@
 
 #include "safetensors/common/memory.h"
 #include "safetensors/common/options.h"
-#include "safetensors/os/file.h"
+#include "safetensors/files/file.h"
 
 /* ---- what a thread owns ---- */
 
@@ -38,7 +38,7 @@ typedef struct st_worker {
     st_buffer base; /* content of the tensor that this one was coded against */
     st_base_window held;
     int is_batch;       /* do_part() is called for a tensor of a batch */
-    os_window ahead;    /* what was read for all tensors of the batch; may be empty */
+    st_window ahead;    /* what was read for all tensors of the batch; may be empty */
     st_buffer gathered; /* what its tensors have given so far */
     size_t gathered_nbytes;
     uint64_t gathered_offset; /* the caller's, as the next */
@@ -59,7 +59,7 @@ unsigned char *st_worker_gather(st_worker *worker, size_t nbytes);
 
 /* Reads ahead what stands in the input from places[first] to places[first + count], if it is there and no more
  * than a batch should hold. Errors: IO, with *index the tensor at whose place reading failed. */
-lmc_status st_worker_read_ahead(st_worker *worker, const os_input *input, const uint64_t *places,
+lmc_status st_worker_read_ahead(st_worker *worker, const st_input *input, const uint64_t *places,
                                 size_t first, size_t count, size_t *index);
 
 /* ---- what is done to tensors ---- */

@@ -4,7 +4,7 @@
  */
 #include "safetensors/header/header.h"
 
-#include "common/unforeseen.h"
+#include "os/os.h"
 
 #include <cJSON.h>
 #include <stdio.h>
@@ -180,7 +180,7 @@ static lmc_status check_metadata_keys(const st_header *header, uint64_t text_off
     st_names names;
     size_t duplicate = ST_NO_DUPLICATE;
     const lmc_status status = st_names_build(&names, header->memory, key_at, header, header->metadata_count,
-                                             lmc_unforeseen_u64(), &duplicate);
+                                             os_unforeseen_u64(), &duplicate);
     st_names_free(&names);
     if (status != LMC_OK)
         return st_fail_nomem(diag);
@@ -263,7 +263,7 @@ static lmc_status read_views(st_header *header, uint64_t text_offset, lmc_st_dia
         return refuse_tensor(header, &header->tensors[fault.tensor], text_offset, fault.text, diag);
     if (status == LMC_OK && views->named_count > 0)
         status = st_names_build(&views->index, header->memory, view_name_at, views, views->named_count,
-                                lmc_unforeseen_u64(), &duplicate);
+                                os_unforeseen_u64(), &duplicate);
     if (status != LMC_OK)
         return st_fail_nomem(diag);
     for (size_t i = 0; i < views->named_count && duplicate == ST_NO_DUPLICATE; i++) {
@@ -316,7 +316,7 @@ lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const
     if (!is_sorted)
         qsort(header->tensors, header->tensor_count, sizeof *header->tensors, compare_places);
     size_t duplicate = ST_NO_DUPLICATE;
-    if (st_names_build(&header->index, memory, name_at, header, header->tensor_count, lmc_unforeseen_u64(),
+    if (st_names_build(&header->index, memory, name_at, header, header->tensor_count, os_unforeseen_u64(),
                        &duplicate) != LMC_OK)
         return st_fail_nomem(diag);
     if (duplicate != ST_NO_DUPLICATE)
@@ -399,10 +399,10 @@ void st_header_put_end(st_json_out *out)
     st_json_put_spaces(out, 8);
 }
 
-lmc_status st_header_write(const os_output *output, const void *text, size_t nbytes, lmc_st_diag *diag)
+lmc_status st_header_write(const st_output *output, const void *text, size_t nbytes, lmc_st_diag *diag)
 {
     unsigned char length[8];
     lmc_store64(length, nbytes);
-    LMC_TRY(os_output_write(output, 0, length, sizeof length, diag));
-    return os_output_write(output, sizeof length, text, nbytes, diag);
+    LMC_TRY(st_output_write(output, 0, length, sizeof length, diag));
+    return st_output_write(output, sizeof length, text, nbytes, diag);
 }

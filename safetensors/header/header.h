@@ -14,7 +14,7 @@
 #include "safetensors/common/st_common.h"
 #include "safetensors/header/name_table.h"
 #include "safetensors/header/views.h"
-#include "safetensors/os/file.h"
+#include "safetensors/files/file.h"
 
 typedef struct st_header {
     unsigned char *text;
@@ -117,7 +117,7 @@ void st_header_put_place(st_json_out *out, uint64_t begin, uint64_t end);
 /* Ends the header, with spaces so that its length is a multiple of 8. */
 void st_header_put_end(st_json_out *out);
 
-/* Writes the length of a header and its text to the start of an output. Error: as os_output_write(). */
-lmc_status st_header_write(const os_output *output, const void *text, size_t nbytes, lmc_st_diag *diag);
+/* Writes the length of a header and its text to the start of an output. Error: as st_output_write(). */
+lmc_status st_header_write(const st_output *output, const void *text, size_t nbytes, lmc_st_diag *diag);
 
 #endif

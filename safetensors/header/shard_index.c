@@ -5,7 +5,7 @@
 
 #include "common/text.h"
 #include "safetensors/header/json.h"
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 
 #include <string.h>
 
@@ -75,7 +75,7 @@ static lmc_status check_value(index_check *check, st_span value)
             !directory ? NULL
                        : lmc_path_join(check->memory, directory, check->name, i == 0 ? "" : check->suffix);
         const int has_memory = path != NULL;
-        is_there = path && lmc_is_file(path);
+        is_there = path && os_is_file(path);
         st_release(check->memory, directory);
         st_release(check->memory, path);
         if (!has_memory)
@@ -126,12 +126,12 @@ static lmc_status check_text(index_check *check)
 lmc_status st_index_check(const lmc_allocator *memory, const char *path, const char *suffix,
                           lmc_st_diag *diag)
 {
-    os_input input;
+    st_input input;
     index_check check = {
         .memory = memory, .path = path, .suffix = suffix, .may_lack_all = is_of_pickles(path), .diag = diag};
     lmc_status status = LMC_OK;
     st_diag_set_file(diag, path);
-    LMC_TRY(os_input_open(&input, path, diag));
+    LMC_TRY(st_input_open(&input, path, diag));
     if (input.nbytes > LMC_ST_HEADER_NBYTES_MAX) {
         status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the index exceeds %u bytes",
                          (unsigned)LMC_ST_HEADER_NBYTES_MAX);
@@ -140,12 +140,12 @@ lmc_status st_index_check(const lmc_allocator *memory, const char *path, const c
         unsigned char *const text = st_allocate(memory, nbytes);
         check.name = st_allocate(memory, nbytes + 1);
         check.json = (st_json){.text = text, .nbytes = nbytes};
-        status = text && check.name ? os_input_read(&input, 0, text, nbytes, diag) : st_fail_nomem(diag);
+        status = text && check.name ? st_input_read(&input, 0, text, nbytes, diag) : st_fail_nomem(diag);
         if (status == LMC_OK)
             status = check_text(&check);
         st_release(memory, check.name);
         st_release(memory, text);
     }
-    os_input_close(&input);
+    st_input_close(&input);
     return status;
 }

@@ -35,7 +35,7 @@ static lmc_status read_plain(st_reader *reader, const wanted *wanted, lmc_st_dia
     const size_t nbytes = (size_t)(wanted->end - wanted->begin);
     if (nbytes >= SMALL_READ_NBYTES) {
         os_take_pages(wanted->dst, nbytes);
-        return os_input_read(&file->input, offset + wanted->begin, wanted->dst, nbytes, diag);
+        return st_input_read(&file->input, offset + wanted->begin, wanted->dst, nbytes, diag);
     }
     if (wanted->begin < reader->content_begin || wanted->end > reader->content_end) {
         const uint64_t left = st_file_tensor_nbytes(file, index) - wanted->begin;
@@ -44,7 +44,7 @@ static lmc_status read_plain(st_reader *reader, const wanted *wanted, lmc_st_dia
         unsigned char *const bytes = st_buffer_grow(&file->memory, &reader->content, WINDOW_NBYTES);
         if (!bytes)
             return st_file_blame(file, index, st_fail_nomem(diag), diag);
-        LMC_TRY(os_input_read(&file->input, offset + wanted->begin, bytes, window, diag));
+        LMC_TRY(st_input_read(&file->input, offset + wanted->begin, bytes, window, diag));
         reader->content_begin = wanted->begin;
         reader->content_end = wanted->begin + window;
     }

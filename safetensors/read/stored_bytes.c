@@ -121,7 +121,7 @@ lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index, uint64_t 
         status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the stored tensor");
     else if (status == LMC_OK && nbytes > 0)
         status = st_file_blame(file, listed.tensor,
-                               os_input_read(&file->input, offset + first_byte, dst, nbytes, call.diag),
+                               st_input_read(&file->input, offset + first_byte, dst, nbytes, call.diag),
                                call.diag);
     return st_call_end(&call, status);
 }

@@ -386,7 +386,7 @@ lmc_status st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, 
         return LMC_OK;
     lmc_status status = LMC_OK;
     if (!file->is_archive && !listed.view) {
-        status = os_input_read(&file->input, file->places[listed.tensor] + first_byte, dst, nbytes, diag);
+        status = st_input_read(&file->input, file->places[listed.tensor] + first_byte, dst, nbytes, diag);
     } else {
         lmc_ctx *own = NULL;
         st_view_reader reader;

@@ -21,18 +21,18 @@ static lmc_status read_given(void *user, uint64_t offset, void *dst, size_t nbyt
 }
 
 /* Writes `content`, which is the source's own or made from it. */
-static lmc_status write_copy(const lmc_st_file *source, const os_input *content, const char *out_path,
+static lmc_status write_copy(const lmc_st_file *source, const st_input *content, const char *out_path,
                              const st_call *call)
 {
-    os_output output;
-    const os_place place = os_place_of(out_path);
+    st_output output;
+    const st_place place = st_place_of(out_path);
     const st_options *const options = &call->options;
     LMC_TRY(st_file_check_output(source, out_path, options->out_fd, call->diag));
-    LMC_TRY(os_output_open(&output, options, &place, &source->input, 1, call->diag));
-    lmc_status status = os_output_copy(&output, content, options, call->diag);
+    LMC_TRY(st_output_open(&output, options, &place, &source->input, 1, call->diag));
+    lmc_status status = st_output_copy(&output, content, options, call->diag);
     if (status == LMC_OK)
-        status = os_input_check_unchanged(&source->input, call->diag);
-    return os_output_close(&output, options, status, call->diag);
+        status = st_input_check_unchanged(&source->input, call->diag);
+    return st_output_close(&output, options, status, call->diag);
 }
 
 lmc_status lmc_st_write_content(const lmc_st_file *source, const char *out_path, uint64_t nbytes,
@@ -41,8 +41,8 @@ lmc_status lmc_st_write_content(const lmc_st_file *source, const char *out_path,
 {
     st_call call;
     given_content given = {.read = read, .user = user};
-    os_input content;
-    os_input_open_from(&content, read_given, &given, nbytes);
+    st_input content;
+    st_input_open_from(&content, read_given, &given, nbytes);
     lmc_status status = st_call_begin_output(&call, source->path, options, NULL, diag);
     if (status == LMC_OK)
         status = write_copy(source, &content, out_path, &call);
@@ -63,7 +63,7 @@ lmc_status lmc_st_cat(const char *in_path, const lmc_st_restore_options *options
     if (status == LMC_OK)
         status = st_file_open_input(in_path, &call.options, &source, call.diag);
     if (status == LMC_OK && source->is_archive) {
-        const os_place place = os_place_of(out_path);
+        const st_place place = st_place_of(out_path);
         /* a stream was collected in a temporary file, which is read again */
         call.options.in_fd = call.options.in_fd < 0 ? -1 : source->input.fd;
         status = st_restore_file(in_path, &place, &call.options, call.result, call.diag);

@@ -44,7 +44,7 @@ static lmc_status read_plain_part(void *user, st_worker *worker, st_slot *slot, 
         return LMC_OK;
     unsigned char *const dst = (unsigned char *)plain->dsts[slot->index] + at;
     os_take_pages(dst, part->content_nbytes);
-    const lmc_status status = os_input_read(&plain->file->input, plain->file->places[slot->index] + at, dst,
+    const lmc_status status = st_input_read(&plain->file->input, plain->file->places[slot->index] + at, dst,
                                             part->content_nbytes, &worker->diag);
     return st_file_blame(plain->file, slot->index, status, &worker->diag);
 }

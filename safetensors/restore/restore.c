@@ -23,7 +23,7 @@ static lmc_status compare_bytes(const st_restoration *restoration, unsigned char
 {
     if (!room)
         return st_fail_nomem(diag);
-    const lmc_status status = os_input_read(restoration->original, offset, room, nbytes, diag);
+    const lmc_status status = st_input_read(restoration->original, offset, room, nbytes, diag);
     if (status != LMC_OK) {
         st_diag_set_file(diag, restoration->original_path);
         return status;
@@ -69,7 +69,7 @@ static lmc_status deliver_skeleton(skeleton_delivery *delivery, size_t index, lm
         if (restoration->sha256)
             st_sha256_update(restoration->sha256, bytes, nbytes);
         if (restoration->output)
-            LMC_TRY(os_output_write(restoration->output, offset, bytes, nbytes, diag));
+            LMC_TRY(st_output_write(restoration->output, offset, bytes, nbytes, diag));
         if (restoration->original)
             LMC_TRY(compare_bytes(restoration,
                                   st_buffer_grow(&source->memory, &delivery->expected, PART_NBYTES), offset,
@@ -176,7 +176,7 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
             return st_fail_nomem(&worker->diag);
     }
     if (restoration->output && item->frame.info.content_nbytes >= RESERVE_NBYTES_MIN)
-        return os_output_reserve(restoration->output, output_offset(restoration, slot->index),
+        return st_output_reserve(restoration->output, output_offset(restoration, slot->index),
                                  item->frame.info.content_nbytes, &worker->diag);
     return LMC_OK;
 }
@@ -282,14 +282,14 @@ static lmc_status read_stored(const st_restoration *restoration, st_worker *work
     uint64_t offset = 0;
     LMC_TRY(st_frame_extent(&item->frame, blocks->first, blocks->count, &offset, &blocks->stored_nbytes,
                             &worker->diag));
-    blocks->stored = os_window_find(&worker->ahead, offset, blocks->stored_nbytes);
+    blocks->stored = st_window_find(&worker->ahead, offset, blocks->stored_nbytes);
     if (blocks->stored)
         return LMC_OK;
     unsigned char *const stored = st_worker_stored(worker, blocks->stored_nbytes);
     if (!stored)
         return LMC_ERR_NOMEM;
     blocks->stored = stored;
-    lmc_status status = os_input_read(&source->input, offset, stored, blocks->stored_nbytes, &worker->diag);
+    lmc_status status = st_input_read(&source->input, offset, stored, blocks->stored_nbytes, &worker->diag);
     return status == LMC_OK ? LMC_OK : st_file_blame(source, slot->index, status, &worker->diag);
 }
 
@@ -348,7 +348,7 @@ static lmc_status deliver_content(const st_restoration *restoration, st_worker *
         st_sha256_update(restoration->sha256, content, nbytes);
     return !restoration->output
                ? LMC_OK
-               : os_output_write(restoration->output, offset, content, nbytes, &worker->diag);
+               : st_output_write(restoration->output, offset, content, nbytes, &worker->diag);
 }
 
 /* The same in the order of the file, if anybody wants that, behind what stands before tensor `index`. nbytes 0: there
@@ -509,7 +509,7 @@ static lmc_status restore_all(restore_work *work, lmc_st_diag *diag)
             return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
                            "the archive table names another content of the base than the frames want");
     }
-    return os_input_check_unchanged(&source->input, diag);
+    return st_input_check_unchanged(&source->input, diag);
 }
 
 lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *diag)

@@ -17,10 +17,10 @@ typedef struct st_restoration {
     const st_options *options;
 
     /* what becomes of the content; each may be NULL */
-    os_output *output;
+    st_output *output;
     const uint64_t *places; /* of each tensor in the output, or ST_NOWHERE; NULL: the original ones */
     void *const *dsts; /* memory for each tensor, or NULL for one that is left out; instead of all else */
-    const os_input *original; /* must hold the same */
+    const st_input *original; /* must hold the same */
     const char *original_path;
     st_sha256 *sha256;
 
@@ -37,7 +37,7 @@ lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *di
 
 /* restore/restore_file.c: one archive becomes its file, or with damage the part of it that is sound; lmc_st_restore()
  * without directories. Options are complete. */
-lmc_status st_restore_file(const char *in_path, const os_place *out, const st_options *options,
+lmc_status st_restore_file(const char *in_path, const st_place *out, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag);
 
 /* restore/verify.c: one file each. archive_fd: -1, or the open archive, which is then read instead of its path. */

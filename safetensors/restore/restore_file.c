@@ -98,7 +98,7 @@ static lmc_status look_at_skeleton(const lmc_st_file *source, const st_options *
     return LMC_OK;
 }
 
-static lmc_status salvage_tensors(const lmc_st_file *source, os_output *output, const st_options *options,
+static lmc_status salvage_tensors(const lmc_st_file *source, st_output *output, const st_options *options,
                                   lmc_st_result *result, lmc_st_diag *damage, lmc_st_diag *diag)
 {
     const st_header *const header = &source->header;
@@ -135,10 +135,10 @@ static lmc_status salvage_tensors(const lmc_st_file *source, os_output *output, 
 
 /* The result stays as it is if there is no output. After a salvage with damage there is one, and the status is that of
  * the first damage. */
-static lmc_status restore_open_file(const lmc_st_file *source, const os_place *out, const st_options *options,
+static lmc_status restore_open_file(const lmc_st_file *source, const st_place *out, const st_options *options,
                                     lmc_st_result *result, lmc_st_diag *diag)
 {
-    os_output output;
+    st_output output;
     lmc_st_diag damage;
     lmc_st_result found = *result;
     found.original_nbytes = source->original_nbytes;
@@ -148,20 +148,20 @@ static lmc_status restore_open_file(const lmc_st_file *source, const os_place *o
     found.container = source->container;
     LMC_TRY(options->salvage ? LMC_OK : st_content_open_files(source, diag));
     LMC_TRY(st_file_check_output(source, out->path, options->out_fd, diag));
-    LMC_TRY(os_output_open(&output, options, out, &source->input, 1, diag));
+    LMC_TRY(st_output_open(&output, options, out, &source->input, 1, diag));
     const st_restoration whole = {
         .source = source, .options = options, .output = &output, .with_skeleton = 1};
     const lmc_status written = options->salvage
                                    ? salvage_tensors(source, &output, options, &found, &damage, diag)
                                    : st_restore_tensors(&whole, diag);
-    LMC_TRY(os_output_close(&output, options, written, diag));
+    LMC_TRY(st_output_close(&output, options, written, diag));
     *result = found;
     if (found.damaged_count > 0)
         *diag = damage;
     return found.damaged_count > 0 ? damage.status : LMC_OK;
 }
 
-lmc_status st_restore_file(const char *in_path, const os_place *out, const st_options *options,
+lmc_status st_restore_file(const char *in_path, const st_place *out, const st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag)
 {
     lmc_st_file *source = NULL;

@@ -22,14 +22,14 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
         if (st_is_cancelled(options->cancel))
             status = st_fail_cancelled(diag);
         else
-            status = os_input_read(&source->input, at, piece, nbytes, diag);
+            status = st_input_read(&source->input, at, piece, nbytes, diag);
         if (status == LMC_OK)
             st_sha256_update(sha256, piece, nbytes);
         if (status == LMC_OK && options->progress)
             options->progress(options->user, at + nbytes, source->original_nbytes);
     }
     st_release(options->allocator, piece);
-    return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
+    return status == LMC_OK ? st_input_check_unchanged(&source->input, diag) : status;
 }
 
 /* What an archive lacks beside its tensors: status LMC_OK if nothing. */
@@ -133,13 +133,13 @@ lmc_status st_verify_file(const char *in_path, const st_options *options, lmc_st
 lmc_status st_compare_files(const char *archive_path, int archive_fd, const char *plain_path,
                             const st_options *options, lmc_st_diag *diag)
 {
-    os_input plain = {.fd = -1};
+    st_input plain = {.fd = -1};
     st_options paths_only = *options;
     lmc_st_file *archive = NULL;
     paths_only.in_fd = archive_fd;
     paths_only.salvage = 0;
     st_diag_init(diag, plain_path);
-    lmc_status status = os_input_open(&plain, plain_path, diag);
+    lmc_status status = st_input_open(&plain, plain_path, diag);
     if (status == LMC_OK)
         status = st_file_open_input(archive_path, &paths_only, &archive, diag);
     /* the plain file is compared as bytes: it need not be read as what it is */
@@ -160,9 +160,9 @@ lmc_status st_compare_files(const char *archive_path, int archive_fd, const char
         status = st_restore_tensors(&restoration, diag);
     if (status == LMC_OK) {
         st_diag_set_file(diag, plain_path);
-        status = os_input_check_unchanged(&plain, diag);
+        status = st_input_check_unchanged(&plain, diag);
     }
     lmc_st_close(archive);
-    os_input_close(&plain);
+    st_input_close(&plain);
     return status;
 }

@@ -231,8 +231,8 @@ static lmc_status check_place(const addition *addition)
 {
     const st_store_session *const store = addition->store;
     const int is_run = store->models.is_run;
-    const int is_held = os_is_within(store->options->allocator, addition->path, store->path);
-    const int holds = os_is_within(store->options->allocator, store->path, addition->path);
+    const int is_held = st_is_within(store->options->allocator, addition->path, store->path);
+    const int holds = st_is_within(store->options->allocator, store->path, addition->path);
     if (is_held < 0 || holds < 0)
         return st_fail_nomem(store->diag);
     if (!is_held && !holds)
@@ -305,11 +305,11 @@ lmc_status st_store_add(const char *path_of_store, const char *path, const char 
     st_model *const model = &addition.model;
     *added = (st_model){0};
     st_diag_set_file(diag, path);
-    const int is_directory = lmc_is_directory(path);
+    const int is_directory = os_is_folder(path);
     if (!is_directory) { /* nothing is made for what is not there, or is no model */
-        os_input input;
-        LMC_TRY(os_input_open(&input, path, diag));
-        os_input_close(&input);
+        st_input input;
+        LMC_TRY(st_input_open(&input, path, diag));
+        st_input_close(&input);
     }
     *model = (st_model){.name = st_duplicate(options->allocator, name), .is_directory = is_directory};
     if (!model->name)
@@ -318,7 +318,7 @@ lmc_status st_store_add(const char *path_of_store, const char *path, const char 
         (void)!st_step_is_name(name, strlen(name), &model->step);
     lmc_status status = LMC_OK;
     if (!request->dry_run ||
-        lmc_is_directory(path_of_store)) { /* without a run, a dry run has nothing to look at */
+        os_is_folder(path_of_store)) { /* without a run, a dry run has nothing to look at */
         status =
             st_store_begin(&store, path_of_store, request->kind,
                            request->dry_run ? ST_STORE_PREVIEW : ST_STORE_CREATE, &addition.options, diag);

@@ -5,7 +5,7 @@
 
 #include "safetensors/base/content.h"
 #include "safetensors/engine/engine.h"
-#include "safetensors/os/folder.h"
+#include "safetensors/files/folder.h"
 #include "safetensors/store/names.h"
 #include "safetensors/tree/copied.h"
 
@@ -19,7 +19,7 @@ typedef struct listing {
     st_buffer room;
 } listing;
 
-static lmc_status add_entry(listing *listing, size_t model, const char *folder, const os_entry *entry,
+static lmc_status add_entry(listing *listing, size_t model, const char *folder, const st_dir_entry *entry,
                             int is_archive)
 {
     st_catalog *const catalog = listing->catalog;
@@ -51,11 +51,11 @@ static lmc_status list_model(listing *listing, size_t index)
     const st_store_session *const store = listing->catalog->store;
     const lmc_allocator *const memory = store->options->allocator;
     lmc_st_diag unused = {0};
-    os_tree tree = {0};
+    st_listing tree = {0};
     unsigned char *is_archive = NULL;
     char *const folder = st_store_model_path(store, store->models.list[index].name);
     lmc_status status = folder ? LMC_OK : st_fail_nomem(store->diag);
-    lmc_status listed = status == LMC_OK ? os_tree_read(&tree, memory, folder, &unused) : status;
+    lmc_status listed = status == LMC_OK ? st_listing_read(&tree, memory, folder, &unused) : status;
     if (listed == LMC_OK)
         listed = st_copied_find_archives(&tree, folder, &is_archive, &unused);
     for (size_t i = 0; i < tree.count && listed == LMC_OK && status == LMC_OK; i++)
@@ -64,7 +64,7 @@ static lmc_status list_model(listing *listing, size_t index)
     if (listed == LMC_ERR_NOMEM)
         status = st_fail_nomem(store->diag);
     st_release(memory, is_archive);
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     st_release(memory, folder);
     return status;
 }
@@ -283,7 +283,7 @@ static void remove_index(const st_store_session *store)
     static const char *const names[] = {ST_STORE_INDEX, ST_STORE_INDEX "-journal", ST_STORE_INDEX "-wal",
                                         ST_STORE_INDEX "-shm"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        (void)os_folder_remove_file(store->fd, names[i]);
+        (void)os_unlink(store->fd, names[i]);
 }
 
 /* Opens a new index: an empty file; where that cannot be, in memory. */
@@ -421,7 +421,7 @@ void st_catalog_forget(st_catalog *catalog, const char *name)
     remove_index(catalog->store);
 }
 
-static lmc_status note_file(st_catalog *catalog, const char *name, const char *folder, const os_entry *entry,
+static lmc_status note_file(st_catalog *catalog, const char *name, const char *folder, const st_dir_entry *entry,
                             const st_sketched_file *sketched)
 {
     const st_store_session *const store = catalog->store;
@@ -441,10 +441,10 @@ lmc_status st_catalog_note(st_catalog *catalog, const char *name, const st_sketc
     static const st_sketched_file copy = {0};
     const st_store_session *const store = catalog->store;
     const lmc_allocator *const memory = store->options->allocator;
-    os_tree tree = {0};
+    st_listing tree = {0};
     char *const folder = st_store_model_path(store, name);
     lmc_status status =
-        folder ? os_tree_read(&tree, memory, folder, store->diag) : st_fail_nomem(store->diag);
+        folder ? st_listing_read(&tree, memory, folder, store->diag) : st_fail_nomem(store->diag);
     if (status == LMC_OK)
         status = st_index_begin(&catalog->index, store->diag);
     if (status == LMC_OK)
@@ -465,7 +465,7 @@ lmc_status st_catalog_note(st_catalog *catalog, const char *name, const st_sketc
         status = st_index_commit(&catalog->index, store->diag);
     if (status != LMC_OK)
         st_index_rollback(&catalog->index);
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     st_release(memory, folder);
     return status;
 }
@@ -489,7 +489,7 @@ static lmc_status look_for_file(void *user, const st_index_file *indexed)
     if (!model || nbytes != strlen(model->name) || strncmp(indexed->path, model->name, nbytes) != 0 ||
         missing->paths[model - store->models.list] || strstr(indexed->path, "/../"))
         return LMC_OK;
-    if (os_folder_file_nbytes(store->fd, indexed->path, &found_nbytes) && found_nbytes == indexed->nbytes)
+    if (st_folder_file_nbytes(store->fd, indexed->path, &found_nbytes) && found_nbytes == indexed->nbytes)
         return LMC_OK;
     char *const path = st_duplicate(store->options->allocator, indexed->path);
     missing->paths[model - store->models.list] = path;
@@ -502,7 +502,7 @@ lmc_status st_catalog_find_missing(const st_store_session *store, char **paths)
     lmc_st_diag unused = {0};
     st_index index;
     int is_new = 0;
-    if (store->models.is_run || !os_folder_has(store->fd, ST_STORE_INDEX))
+    if (store->models.is_run || !st_folder_has(store->fd, ST_STORE_INDEX))
         return LMC_OK;
     char *const path = st_store_path(store, ST_STORE_INDEX);
     if (!path)

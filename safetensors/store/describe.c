@@ -40,7 +40,7 @@ static int note_model(const description *description, const char *path, int is_e
     const lmc_allocator *const memory = description->options->allocator;
     st_model *const model = description->model;
     const size_t root_nbytes = strlen(folder->root);
-    if (!os_true_is_within(path, folder->root) || path[root_nbytes] != '/')
+    if (!st_true_is_within(path, folder->root) || path[root_nbytes] != '/')
         return 0;
     const char *const relative = path + root_nbytes + 1;
     const size_t nbytes = st_store_model_of_path(folder->is_run, relative);
@@ -85,7 +85,7 @@ static lmc_status look_at_base(const description *description, lmc_st_file *file
         return status;
     int is_noted = base ? note_model(description, base->path, is_equal) : 0;
     if (base && is_noted == 0) { /* its folder may be a link, which leads out of the store */
-        char *const true_path = os_true_path(memory, base->path);
+        char *const true_path = st_true_path(memory, base->path);
         is_noted = true_path ? note_model(description, true_path, is_equal) : errno == ENOMEM ? -1 : 0;
         st_release(memory, true_path);
     }
@@ -99,7 +99,7 @@ static lmc_status look_at_base(const description *description, lmc_st_file *file
 /* An archive that cannot be read counts with its own size. What wrappers add to names does not count for the schema,
  * and neither does the order of the tensors, which may follow from it. In files other than safetensors files, dtype and
  * shape of a tensor may be guessed from a sample: they do not count there. */
-static lmc_status look_at_archive(description *description, const char *path, const os_entry *entry,
+static lmc_status look_at_archive(description *description, const char *path, const st_dir_entry *entry,
                                   const st_options *own)
 {
     lmc_st_file *file = NULL;
@@ -141,7 +141,7 @@ static lmc_status look_at_archive(description *description, const char *path, co
     return status;
 }
 
-static lmc_status look_at_entry(description *description, const os_entry *entry, int is_archive)
+static lmc_status look_at_entry(description *description, const st_dir_entry *entry, int is_archive)
 {
     static const char digits[] = "0123456789";
     const lmc_allocator *const memory = description->options->allocator;
@@ -188,7 +188,7 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
 lmc_status st_model_describe(const st_model_folder *folder, const st_options *options, st_model *model,
                              uint64_t *schema, lmc_st_diag *diag)
 {
-    os_tree tree;
+    st_listing tree;
     unsigned char *is_archive = NULL;
     description description = {.folder = folder, .options = options, .model = model, .diag = diag};
     *model = (st_model){.name = st_duplicate(options->allocator, folder->name)};
@@ -196,9 +196,9 @@ lmc_status st_model_describe(const st_model_folder *folder, const st_options *op
         return st_fail_nomem(diag);
     if (folder->is_run)
         (void)!st_step_is_name(folder->name, strlen(folder->name), &model->step);
-    lmc_status status = os_tree_read(&tree, options->allocator, folder->path, diag);
+    lmc_status status = st_listing_read(&tree, options->allocator, folder->path, diag);
     if (status == LMC_OK) {
-        model->is_directory = os_tree_find(&tree, ST_COPIED_NAME) != NULL;
+        model->is_directory = st_listing_find(&tree, ST_COPIED_NAME) != NULL;
         model->time_s = tree.root.modified_s;
         status = st_copied_find_archives(&tree, folder->path, &is_archive, diag);
     }
@@ -210,16 +210,16 @@ lmc_status st_model_describe(const st_model_folder *folder, const st_options *op
     if (schema)
         *schema = st_hasher_finish(&description.schema);
     st_release(options->allocator, is_archive);
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     return status;
 }
 
 lmc_status st_model_find_archive(const lmc_allocator *memory, const char *folder, char **path,
                                  lmc_st_diag *diag)
 {
-    os_tree tree;
+    st_listing tree;
     *path = NULL;
-    lmc_status status = os_tree_read(&tree, memory, folder, diag);
+    lmc_status status = st_listing_read(&tree, memory, folder, diag);
     if (status == LMC_OK && (tree.count != 1 || !st_copied_is_to_be_listed(&tree.entries[0])))
         status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                          "holds something else than the one archive of a file");
@@ -227,6 +227,6 @@ lmc_status st_model_find_archive(const lmc_allocator *memory, const char *folder
         *path = lmc_path_join(memory, folder, tree.entries[0].path, "");
         status = *path ? LMC_OK : st_fail_nomem(diag);
     }
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     return status;
 }

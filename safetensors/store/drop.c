@@ -4,7 +4,7 @@
  */
 #include "safetensors/store/drop.h"
 
-#include "safetensors/os/folder.h"
+#include "safetensors/files/folder.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/store/choose.h"
 #include "safetensors/store/describe.h"
@@ -240,7 +240,7 @@ lmc_status st_rebase_model(st_store_session *store, const char *name, const st_r
     if (status == LMC_OK &&
         archive) { /* a file keeps its name, for which the plain one has a folder of its own */
         plain[strlen(plain) - strlen(LMC_ARCHIVE_SUFFIX)] = '\0';
-        if (os_folder_create_in(store->fd, ST_STORE_PLAIN) != 0)
+        if (os_make_folder(store->fd, ST_STORE_PLAIN, 0777) != 0)
             status =
                 st_fail(store->diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "cannot create a folder in the store");
     }

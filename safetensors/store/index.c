@@ -3,8 +3,8 @@
  */
 #include "safetensors/store/index.h"
 
-#include "common/path.h"
-#include "safetensors/os/dir.h"
+#include "os/path.h"
+#include "safetensors/files/directory.h"
 #include "safetensors/store/coarse.h"
 #include "safetensors/store/records.h"
 
@@ -27,7 +27,7 @@ static lmc_status find_true_path(const char *path, const lmc_allocator *memory, 
     char *const directory = lmc_directory_of(memory, path);
     if (!directory)
         return st_fail_nomem(diag);
-    char *const true_directory = os_true_path(memory, directory);
+    char *const true_directory = st_true_path(memory, directory);
     const int os_errno = errno;
     st_release(memory, directory);
     if (!true_directory)

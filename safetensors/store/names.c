@@ -3,12 +3,12 @@
  */
 #include "safetensors/store/names.h"
 
-#include "common/path.h"
+#include "os/path.h"
 #include "common/text.h"
 #include "safetensors/base/folders.h"
 #include "safetensors/base/run_list.h"
 #include "safetensors/header/json.h"
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 
 #include <errno.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static int read_members(st_json *json, int *has_format, uint64_t *version)
 
 lmc_status st_store_read_mark(const lmc_allocator *memory, const char *store, lmc_st_diag *diag)
 {
-    os_input input;
+    st_input input;
     unsigned char text[MARK_NBYTES_MAX];
     int has_format = 0;
     uint64_t version = 0;
@@ -101,15 +101,15 @@ lmc_status st_store_read_mark(const lmc_allocator *memory, const char *store, lm
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);
-    lmc_status status = os_input_open(&input, path, diag);
+    lmc_status status = st_input_open(&input, path, diag);
     st_release(memory, path);
-    if (status != LMC_OK && diag->os_errno == ENOENT && lmc_is_directory(store))
+    if (status != LMC_OK && diag->os_errno == ENOENT && os_is_folder(store))
         return st_store_fail_missing(store, 0, diag);
     if (status != LMC_OK)
         return status;
     const size_t nbytes = input.nbytes > sizeof text ? 0 : (size_t)input.nbytes;
-    status = os_input_read(&input, 0, text, nbytes, diag);
-    os_input_close(&input);
+    status = st_input_read(&input, 0, text, nbytes, diag);
+    st_input_close(&input);
     if (status != LMC_OK)
         return status;
     st_json json = {.text = text, .nbytes = nbytes};

@@ -4,7 +4,7 @@
 #include "safetensors/store/place.h"
 
 #include "safetensors/convert/convert_file.h"
-#include "safetensors/os/folder.h"
+#include "safetensors/files/folder.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/store/describe.h"
 #include "safetensors/tree/check.h"
@@ -26,7 +26,7 @@ static lmc_status fail_os(const st_store_session *store, const char *name, int o
 
 lmc_status st_store_clear(const st_store_session *store, const char *name)
 {
-    const int os_errno = os_remove_name(store->fd, name);
+    const int os_errno = st_remove_name(store->fd, name);
     return os_errno == 0 || os_errno == ENOENT ? LMC_OK : fail_os(store, name, os_errno, "cannot remove");
 }
 
@@ -37,22 +37,22 @@ lmc_status st_store_clear(const st_store_session *store, const char *name)
 static lmc_status stage_directory(const st_store_session *store, const char *path, const char *staged,
                                   const st_options *options)
 {
-    os_tree tree;
+    st_listing tree;
     int os_errno = 0;
     lmc_st_result result = {0};
     LMC_TRY(st_tree_convert(path, staged, 0, options, &result, store->diag));
-    lmc_status status = os_tree_read(&tree, store->options->allocator, staged, store->diag);
-    if (status == LMC_OK && !os_tree_find(&tree, ST_COPIED_NAME)) {
+    lmc_status status = st_listing_read(&tree, store->options->allocator, staged, store->diag);
+    if (status == LMC_OK && !st_listing_find(&tree, ST_COPIED_NAME)) {
         const int fd = os_open_writable_folder(store->fd, ST_STORE_STAGED);
-        os_errno = fd < 0 ? errno : os_folder_create_file(fd, ST_COPIED_NAME);
+        os_errno = fd < 0 ? errno : st_folder_create_file(fd, ST_COPIED_NAME);
         if (fd >= 0) {
             if (os_errno == 0)
-                os_errno = os_finish(fd, &tree.root, store->options->no_fsync);
+                os_errno = st_finish(fd, &tree.root, store->options->no_fsync);
             os_close(fd);
         }
         status = os_errno == 0 ? LMC_OK : fail_os(store, ST_STORE_STAGED, os_errno, "cannot mark the folder");
     }
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     return status;
 }
 
@@ -61,13 +61,13 @@ static lmc_status stage_file(const st_store_session *store, const char *path, co
 {
     const lmc_allocator *const memory = options->allocator;
     lmc_st_result result = {0};
-    const int os_errno = os_folder_create_in(store->fd, ST_STORE_STAGED);
+    const int os_errno = os_make_folder(store->fd, ST_STORE_STAGED, 0777);
     if (os_errno != 0)
         return fail_os(store, ST_STORE_STAGED, os_errno, "cannot create the folder");
     char *const out_path = lmc_path_join(memory, staged, lmc_last_component(path), LMC_ARCHIVE_SUFFIX);
     if (!out_path)
         return st_fail_nomem(store->diag);
-    const os_place out = os_place_of(out_path);
+    const st_place out = st_place_of(out_path);
     st_diag_set_file(store->diag, path);
     const lmc_status status = st_convert_file(path, &out, options, &result, store->diag);
     st_release(memory, out_path);
@@ -80,7 +80,7 @@ lmc_status st_store_stage(const st_store_session *store, const char *path, const
     const lmc_allocator *const memory = store->options->allocator;
     char *base_path = NULL;
     st_options own = *options;
-    const int is_directory = lmc_is_directory(path);
+    const int is_directory = os_is_folder(path);
     char *const staged = st_store_path(store, ST_STORE_STAGED);
     char *const base_dir = base ? st_store_model_path(store, base) : NULL;
     *model = (st_model){0};
@@ -119,7 +119,7 @@ lmc_status st_store_restore_model(const st_store_session *store, const st_model 
     lmc_status status = folder ? LMC_OK : st_fail_nomem(store->diag);
     if (status == LMC_OK && !model->is_directory)
         status = st_model_find_archive(memory, folder, &archive, store->diag);
-    const os_place place = os_place_of(out);
+    const st_place place = st_place_of(out);
     if (status == LMC_OK)
         st_diag_set_file(store->diag, archive ? archive : folder);
     if (status == LMC_OK)
@@ -135,7 +135,7 @@ lmc_status st_store_compare_model(const st_store_session *store, const st_model 
 {
     char *archive = NULL;
     st_diag_set_file(store->diag, path);
-    if (model->is_directory != lmc_is_directory(path))
+    if (model->is_directory != os_is_folder(path))
         return st_fail(store->diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
                        "one of %s and snapshot is a file, the other a directory",
                        store->models.is_run ? "step" : "model");
@@ -170,10 +170,10 @@ static lmc_status make_parents(const st_store_session *store, const char *folder
     lmc_status status = path ? LMC_OK : st_fail_nomem(store->diag);
     for (char *at = path ? strchr(path, '/') : NULL; at && status == LMC_OK; at = strchr(at + 1, '/')) {
         *at = '\0';
-        const int os_errno = os_folder_create_in(store->fd, path);
+        const int os_errno = os_make_folder(store->fd, path, 0777);
         if (os_errno != 0 && os_errno != EEXIST)
             status = fail_os(store, path, os_errno, "cannot create the folder");
-        else if (!os_folder_is_folder(store->fd, path))
+        else if (!st_folder_is_folder(store->fd, path))
             status = fail_os(store, path, ENOTDIR, "cannot use this as a folder");
         *at = '/';
     }
@@ -188,7 +188,7 @@ static void remove_parents(const st_store_session *store, const char *folder)
     char *const inner = path ? path + strlen(store->path) + 1 : NULL;
     for (char *at = inner ? strrchr(inner, '/') : NULL; at; at = strrchr(inner, '/')) {
         *at = '\0';
-        if (os_folder_remove_empty(path) != 0)
+        if (os_remove_folder(OS_HERE, path) != 0)
             break;
     }
     st_release(store->options->allocator, path);
@@ -201,8 +201,8 @@ static void sync_parent(const st_store_session *store, const char *folder)
     char *const slash = path ? strrchr(path, '/') : NULL;
     if (slash)
         *slash = '\0';
-    const int fd = slash ? lmc_open_own_folder(store->fd, path) : -1;
-    os_folder_sync(fd < 0 ? store->fd : fd);
+    const int fd = slash ? os_open_own_folder(store->fd, path) : -1;
+    (void)os_sync(fd < 0 ? store->fd : fd); /* some file systems refuse: then it is theirs */
     if (fd >= 0)
         os_close(fd);
     st_release(store->options->allocator, path);
@@ -224,19 +224,19 @@ static lmc_status replace_model(st_store_session *store, const st_model *model, 
     /* no entry may say of the new folder what was true of the old one */
     lmc_status status = st_store_save(store);
     if (status == LMC_OK) {
-        int os_errno = os_lock_folder(store->fd, 0, store->options->cancel);
+        int os_errno = st_lock_folder(store->fd, OS_LOCK_ALONE, store->options->cancel);
         if (os_errno == 0)
-            os_errno = os_folder_exchange(store->fd, ST_STORE_STAGED, folder);
+            os_errno = os_exchange(store->fd, ST_STORE_STAGED, folder);
         if (os_errno == EINVAL || os_errno == ENOSYS) {
             left = aside;
-            os_errno = os_folder_rename(store->fd, folder, aside);
+            os_errno = os_rename(store->fd, folder, aside);
             if (os_errno == 0) {
-                os_errno = os_folder_rename(store->fd, ST_STORE_STAGED, folder);
+                os_errno = os_rename(store->fd, ST_STORE_STAGED, folder);
                 if (os_errno != 0)
-                    (void)os_folder_rename(store->fd, aside, folder);
+                    (void)os_rename(store->fd, aside, folder);
             }
         }
-        os_unlock_folder(store->fd);
+        os_unlock(store->fd);
         if (os_errno != 0)
             status = fail_os(store, folder, os_errno, "cannot replace the folder");
     }
@@ -278,16 +278,16 @@ lmc_status st_store_put(st_store_session *store, st_model *model)
     char *const folder = folder_name(store, "", model->name);
     lmc_status status = folder ? make_parents(store, folder) : st_fail_nomem(store->diag);
     if (status == LMC_OK && !store->options->no_fsync) {
-        const int fd = lmc_open_own_folder(store->fd, ST_STORE_STAGED);
+        const int fd = os_open_own_folder(store->fd, ST_STORE_STAGED);
         if (fd >= 0) {
-            os_folder_sync(fd);
+            (void)os_sync(fd); /* some file systems refuse: then it is theirs */
             os_close(fd);
         }
     }
     if (status == LMC_OK && st_models_find(&store->models, model->name)) {
         status = replace_model(store, model, folder);
     } else if (status == LMC_OK) {
-        const int os_errno = os_folder_rename(store->fd, ST_STORE_STAGED, folder);
+        const int os_errno = os_rename(store->fd, ST_STORE_STAGED, folder);
         if (os_errno != 0)
             status = fail_os(store, folder, os_errno, "cannot give the folder its name");
     }
@@ -309,18 +309,18 @@ static lmc_status take_names(const st_store_session *store, char *const *folders
 {
     char aside[sizeof ST_STORE_GONE + 24];
     lmc_status status = LMC_OK;
-    int os_errno = os_lock_folder(store->fd, 0, store->options->cancel);
+    int os_errno = st_lock_folder(store->fd, OS_LOCK_ALONE, store->options->cancel);
     if (os_errno != 0)
         return fail_os(store, ST_STORE_LOCK, os_errno, "cannot lock the store");
     for (size_t i = count; i > 0 && status == LMC_OK; i--) {
         snprintf(aside, sizeof aside, ST_STORE_GONE "%zu", i - 1);
-        os_errno = os_folder_rename(store->fd, folders[i - 1], aside);
+        os_errno = os_rename(store->fd, folders[i - 1], aside);
         if (os_errno != 0)
             status = fail_os(store, folders[i - 1], os_errno, "cannot remove the folder");
         else if (!store->options->no_fsync)
             sync_parent(store, folders[i - 1]);
     }
-    os_unlock_folder(store->fd);
+    os_unlock(store->fd);
     return status;
 }
 

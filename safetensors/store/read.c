@@ -46,7 +46,7 @@ lmc_status st_store_restore(const char *path, const char *name, const char *out_
     if (status == LMC_OK)
         status = missing ? st_store_find(&store, name, &found) : st_fail_nomem(diag);
     /* what is not of the store has no place in it: the name could be that of a model, or of a base */
-    const int is_within = status == LMC_OK ? os_is_within(options->allocator, out_path, store.path) : 0;
+    const int is_within = status == LMC_OK ? st_is_within(options->allocator, out_path, store.path) : 0;
     if (is_within < 0) {
         status = st_fail_nomem(diag);
     } else if (is_within) {
@@ -90,17 +90,17 @@ lmc_status st_store_compare(const char *path, const char *name, const char *cont
 /* A run's list says how many files and bytes a step has: a file that is missing needs no other to be missed. */
 static lmc_status check_sizes(const st_store_session *store, const st_model *model, const char *folder)
 {
-    os_tree tree;
+    st_listing tree;
     uint64_t file_count = 0;
     uint64_t stored_nbytes = 0;
-    lmc_status status = os_tree_read(&tree, store->options->allocator, folder, store->diag);
+    lmc_status status = st_listing_read(&tree, store->options->allocator, folder, store->diag);
     for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
-        const os_entry *const entry = &tree.entries[i];
+        const st_dir_entry *const entry = &tree.entries[i];
         const int is_counted = !entry->is_directory && !st_copied_is_list(entry);
         file_count += (uint64_t)is_counted;
         stored_nbytes += is_counted ? entry->nbytes : 0;
     }
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     if (status != LMC_OK || (file_count == model->file_count && stored_nbytes == model->stored_nbytes))
         return status;
     return st_fail(store->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
@@ -257,7 +257,7 @@ static int find_named_file(tensor_search *search)
             return 0;
         memcpy(path + strlen(search->folder) + 1 + (at - search->name), LMC_ARCHIVE_SUFFIX,
                sizeof LMC_ARCHIVE_SUFFIX);
-        search->found_count = (size_t)lmc_is_file(path);
+        search->found_count = (size_t)os_is_file(path);
         if (search->found_count == 1)
             search->path = path;
         else

@@ -5,7 +5,7 @@
 
 #include "safetensors/base/folders.h"
 #include "safetensors/base/run_list.h"
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,14 +54,14 @@ lmc_status st_run_json_write(const st_models *models, unsigned key_every, const 
 {
     const lmc_allocator *const memory = given->allocator;
     st_options options = *given;
-    os_output output;
+    st_output output;
     char *const path = lmc_path_join(memory, run, ST_RUN_LIST_NAME, "");
     char *const text = st_allocate(memory, FRAME_NBYTES + models->count * ENTRY_NBYTES);
-    const os_place place = os_place_of(path);
+    const st_place place = st_place_of(path);
     lmc_status status = path && text ? LMC_OK : st_fail_nomem(diag);
     options.force = 1;
     if (status == LMC_OK)
-        status = os_output_open(&output, &options, &place, NULL, 0, diag);
+        status = st_output_open(&output, &options, &place, NULL, 0, diag);
     if (status == LMC_OK) {
         size_t at = (size_t)snprintf(text, FRAME_NBYTES,
                                      "{\"format\":\"" ST_RUN_LIST_FORMAT
@@ -83,8 +83,8 @@ lmc_status st_run_json_write(const st_models *models, unsigned key_every, const 
                 step->time_s > 0 ? (long long)step->time_s : 0);
         }
         at += (size_t)snprintf(text + at, 8, "\n]}\n");
-        status = os_output_write(&output, 0, text, at, diag);
-        status = os_output_close(&output, &options, status, diag);
+        status = st_output_write(&output, 0, text, at, diag);
+        status = st_output_close(&output, &options, status, diag);
     }
     st_release(memory, text);
     st_release(memory, path);

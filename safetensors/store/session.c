@@ -5,7 +5,7 @@
 
 #include "common/text.h"
 #include "safetensors/base/run_list.h"
-#include "safetensors/os/folder.h"
+#include "safetensors/files/folder.h"
 #include "safetensors/store/describe.h"
 #include "safetensors/store/names.h"
 #include "safetensors/store/run_json.h"
@@ -76,10 +76,10 @@ static int tidy_name(int fd, const char *name)
     if ((!starts_with(name, ST_STORE_PREFIX) && !starts_with(name, "." ST_STORE_PREFIX)) ||
         strcmp(name, ST_STORE_LOCK) == 0 || strcmp(name, ST_COPIED_NAME) == 0)
         return 0;
-    if (starts_with(name, ST_STORE_OLD) && !os_folder_has(fd, folder) &&
-        os_folder_rename(fd, name, folder) == 0)
+    if (starts_with(name, ST_STORE_OLD) && !st_folder_has(fd, folder) &&
+        os_rename(fd, name, folder) == 0)
         return 0;
-    return os_remove_name(fd, name);
+    return st_remove_name(fd, name);
 }
 
 /* 1 if a store that never got its mark may have the name: nothing that the user could miss. */
@@ -129,13 +129,13 @@ static int visit_store_folder(contents *contents, const char *name)
         if (!st_store_name_fault(place))
             result = add_found(contents, place);
     } else if (result == 0 && contents->level < ST_STORE_SEGMENT_COUNT_MAX) {
-        const int fd = lmc_open_own_folder(contents->fd, name);
+        const int fd = os_open_own_folder(contents->fd, name);
         struct contents inner = *contents;
         inner.fd = fd;
         inner.place = place;
         inner.level++;
         if (fd >= 0) {
-            result = lmc_visit_folder(fd, visit_name, &inner);
+            result = os_visit_folder(fd, visit_name, &inner);
             os_close(fd);
             contents->found = inner.found;
             contents->os_errno = inner.os_errno;
@@ -157,7 +157,7 @@ static int visit_name(void *user, const char *name)
     if (contents->found.is_run) {
         if (st_step_is_name(name, strlen(name), &step))
             return add_found(contents, name);
-    } else if (name[0] != '.' && os_folder_is_folder(contents->fd, name)) {
+    } else if (name[0] != '.' && st_folder_is_folder(contents->fd, name)) {
         return visit_store_folder(contents, name);
     }
     if (contents->level == 0)
@@ -176,7 +176,7 @@ static lmc_status read_contents(const st_store_session *store, int is_tidying, c
                           .fd = store->fd,
                           .place = nowhere,
                           .has_memory = 1};
-    const int os_errno = lmc_visit_folder(store->fd, visit_name, contents);
+    const int os_errno = os_visit_folder(store->fd, visit_name, contents);
     if (!contents->has_memory)
         return st_fail_nomem(store->diag);
     if (os_errno != 0)
@@ -221,7 +221,7 @@ static lmc_status match_folders(st_store_session *store, const contents *content
     }
     for (size_t i = 0; i < found->count; i++) {
         const char *const name = found->list[i].name;
-        if (st_models_find(models, name) || (models->is_run && !os_folder_is_folder(store->fd, name)))
+        if (st_models_find(models, name) || (models->is_run && !st_folder_is_folder(store->fd, name)))
             continue;
         st_model model; /* a step's base is expected in the step before it */
         const lmc_status status =
@@ -254,13 +254,13 @@ static lmc_status check_directory(const st_store_session *store, st_store_access
 {
     contents contents;
     const int is_run = store->models.is_run;
-    if (access == ST_STORE_READ || os_folder_has(store->fd, mark_of(store)))
+    if (access == ST_STORE_READ || st_folder_has(store->fd, mark_of(store)))
         return LMC_OK;
     const lmc_status status = read_contents(store, 0, &contents);
     const size_t count = contents.found.count;
     st_models_free(&contents.found);
     /* another session may have made the store meanwhile */
-    if (status != LMC_OK || os_folder_has(store->fd, mark_of(store)))
+    if (status != LMC_OK || st_folder_has(store->fd, mark_of(store)))
         return status;
     if (access == ST_STORE_WRITE)
         return st_store_fail_missing(store->path, is_run, store->diag);
@@ -284,14 +284,14 @@ static lmc_status check_directory(const st_store_session *store, st_store_access
 static lmc_status check_place(const st_store_session *store)
 {
     const lmc_allocator *const memory = store->options->allocator;
-    char *const path = os_true_path(memory, store->path);
+    char *const path = st_true_path(memory, store->path);
     int is_inside = 0;
     if (!path)
         return fail_os(store, errno, "cannot find the directory");
     for (char *end = strrchr(path, '/'); end && !is_inside; end = strrchr(path, '/')) {
         *end = '\0';
-        const int fd = lmc_open_folder(*path ? path : "/");
-        is_inside = fd >= 0 && (os_folder_has(fd, ST_STORE_MARK) || os_folder_has(fd, ST_RUN_LIST_NAME));
+        const int fd = os_open_folder(*path ? path : "/");
+        is_inside = fd >= 0 && (st_folder_has(fd, ST_STORE_MARK) || st_folder_has(fd, ST_RUN_LIST_NAME));
         if (fd >= 0)
             os_close(fd);
     }
@@ -315,9 +315,9 @@ static int find_step(void *user, const char *name)
 static int is_run_folder(int fd)
 {
     int has_step = 0;
-    if (os_folder_has(fd, ST_RUN_LIST_NAME) || os_folder_has(fd, ST_STORE_MARK))
-        return !os_folder_has(fd, ST_STORE_MARK);
-    (void)!lmc_visit_folder(fd, find_step, &has_step);
+    if (st_folder_has(fd, ST_RUN_LIST_NAME) || st_folder_has(fd, ST_STORE_MARK))
+        return !st_folder_has(fd, ST_STORE_MARK);
+    (void)!os_visit_folder(fd, find_step, &has_step);
     return has_step;
 }
 
@@ -326,29 +326,29 @@ static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_st
 {
     int os_errno = 0;
     for (int i = 0; i < OPEN_TRIES; i++) {
-        if (access == ST_STORE_CREATE && os_folder_create(store->path) == 0)
+        if (access == ST_STORE_CREATE && os_make_folder(OS_HERE, store->path, 0777) == 0)
             store->is_own_folder = 1;
-        store->fd = lmc_open_folder(store->path);
+        store->fd = os_open_folder(store->path);
         if (store->fd < 0)
             return fail_os(store, errno,
                            kind == ST_STORE_OF_STEPS ? "cannot open the run" : "cannot open the store");
         if (kind == ST_STORE_OF_EITHER)
             store->models.is_run = is_run_folder(store->fd);
-        if (kind == ST_STORE_OF_MODELS && os_folder_has(store->fd, ST_RUN_LIST_NAME)) {
+        if (kind == ST_STORE_OF_MODELS && st_folder_has(store->fd, ST_RUN_LIST_NAME)) {
             st_diag_set_file(store->diag, store->path);
             return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                            "is a run, whose steps have numbers: use \"run add\"");
         }
         LMC_TRY(check_directory(store, access));
-        if (access == ST_STORE_CREATE && !os_folder_has(store->fd, mark_of(store))) {
+        if (access == ST_STORE_CREATE && !st_folder_has(store->fd, mark_of(store))) {
             const lmc_status status = check_place(store);
             if (status != LMC_OK && store->is_own_folder)
-                (void)os_folder_remove_empty(store->path);
+                (void)os_remove_folder(OS_HERE, store->path);
             LMC_TRY(status);
         }
         os_errno = !is_writing(access)
-                       ? os_lock_folder(store->fd, 1, store->options->cancel)
-                       : os_lock_file(store->fd, ST_STORE_LOCK, store->options->cancel, &store->lock_fd);
+                       ? st_lock_folder(store->fd, OS_LOCK_SHARED, store->options->cancel)
+                       : st_lock_file(store->fd, ST_STORE_LOCK, store->options->cancel, &store->lock_fd);
         if (os_errno != ENOENT || access != ST_STORE_CREATE)
             break;
         os_close(store->fd);
@@ -363,15 +363,15 @@ static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_st
 static lmc_status write_mark(const st_store_session *store)
 {
     st_options options = *store->options;
-    os_output output;
+    st_output output;
     char *const path = st_store_path(store, ST_STORE_MARK);
-    const os_place place = os_place_of(path);
+    const st_place place = st_place_of(path);
     options.force = 1;
     lmc_status status =
-        path ? os_output_open(&output, &options, &place, NULL, 0, store->diag) : st_fail_nomem(store->diag);
+        path ? st_output_open(&output, &options, &place, NULL, 0, store->diag) : st_fail_nomem(store->diag);
     if (status == LMC_OK) {
-        status = os_output_write(&output, 0, MARK_TEXT, strlen(MARK_TEXT), store->diag);
-        status = os_output_close(&output, &options, status, store->diag);
+        status = st_output_write(&output, 0, MARK_TEXT, strlen(MARK_TEXT), store->diag);
+        status = st_output_close(&output, &options, status, store->diag);
     }
     st_release(store->options->allocator, path);
     return status;
@@ -414,7 +414,7 @@ lmc_status st_store_begin(st_store_session *store, const char *path, st_store_ki
                            .lock_fd = -1,
                            .models = {.memory = options->allocator, .is_run = kind == ST_STORE_OF_STEPS}};
     LMC_TRY(open_locked(store, kind, access));
-    store->true_path = os_true_path(options->allocator, path);
+    store->true_path = st_true_path(options->allocator, path);
     if (!store->true_path)
         return fail_os(store, errno, "cannot find the directory");
     lmc_status status = LMC_OK;
@@ -437,12 +437,12 @@ lmc_status st_store_begin(st_store_session *store, const char *path, st_store_ki
 void st_store_end(st_store_session *store, lmc_status status)
 {
     if (status != LMC_OK && store->is_new && store->models.count == 0 && store->lock_fd >= 0) {
-        (void)os_folder_remove_file(store->fd, mark_of(store));
-        (void)os_folder_remove_file(store->fd, ST_STORE_LOCK);
+        (void)os_unlink(store->fd, mark_of(store));
+        (void)os_unlink(store->fd, ST_STORE_LOCK);
         if (!store->models.is_run)
-            (void)os_folder_remove_file(store->fd, ST_STORE_INDEX);
+            (void)os_unlink(store->fd, ST_STORE_INDEX);
         if (store->is_own_folder)
-            (void)os_folder_remove_empty(store->path);
+            (void)os_remove_folder(OS_HERE, store->path);
     }
     if (store->lock_fd >= 0)
         os_close(store->lock_fd);

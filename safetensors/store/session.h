@@ -7,7 +7,7 @@
 
 #include "safetensors/base/folders.h"
 #include "safetensors/common/options.h"
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 #include "safetensors/store/models.h"
 
 /* Names in a store beside those of models: whatever begins so is no model, and is removed by the next writer. */

@@ -1,7 +1,7 @@
 /*
  * store_calls.c - lmc_store.h: the calls, which complete what they were given for the engine (store/request.h).
  */
-#include "common/path.h"
+#include "os/path.h"
 #include "safetensors/store/catalog.h"
 #include "safetensors/store/names.h"
 #include "safetensors/store/request.h"

@@ -6,7 +6,7 @@
 
 #include "safetensors/common/parts.h"
 #include "safetensors/header/shard_index.h"
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/copied.h"
 #include "safetensors/tree/tree_base.h"
@@ -16,7 +16,7 @@
 /* ---- verify ---- */
 
 /* What is looked at: archives, plain safetensors files, indexes. */
-static int is_verified(const os_entry *entry, int is_archive)
+static int is_verified(const st_dir_entry *entry, int is_archive)
 {
     return !entry->is_directory &&
            (is_archive || lmc_is_plain_name(entry->path) || st_index_is_name(entry->path));
@@ -27,7 +27,7 @@ static int goes_on_after(lmc_status status)
     return st_is_damage(status) || status == LMC_ERR_HEADER;
 }
 
-static lmc_status verify_entry(const char *root, const os_entry *entry, int is_archive,
+static lmc_status verify_entry(const char *root, const st_dir_entry *entry, int is_archive,
                                const st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     lmc_st_result one = {0};
@@ -63,7 +63,7 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, int is_a
 lmc_status st_tree_verify(const char *in_path, const st_options *options, lmc_st_result *result,
                           lmc_st_diag *diag)
 {
-    os_tree tree = {0};
+    st_listing tree = {0};
     unsigned char *is_archive = NULL;
     st_parts parts = {.options = options};
     const st_options inner = st_parts_options(&parts);
@@ -73,13 +73,13 @@ lmc_status st_tree_verify(const char *in_path, const st_options *options, lmc_st
     if (status == LMC_OK && options->sha256)
         status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory: it has no SHA-256");
     if (status == LMC_OK)
-        status = os_tree_read(&tree, options->allocator, in_path, diag);
+        status = st_listing_read(&tree, options->allocator, in_path, diag);
     if (status == LMC_OK)
         status = st_copied_find_archives(&tree, in_path, &is_archive, diag);
     for (size_t i = 0; i < tree.count && status == LMC_OK; i++)
         parts.total_nbytes += is_verified(&tree.entries[i], is_archive[i]) ? tree.entries[i].nbytes : 0;
     for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
-        const os_entry *const entry = &tree.entries[i];
+        const st_dir_entry *const entry = &tree.entries[i];
         if (!is_verified(entry, is_archive[i]))
             continue;
         st_parts_begin(&parts, entry->nbytes);
@@ -98,7 +98,7 @@ lmc_status st_tree_verify(const char *in_path, const st_options *options, lmc_st
         status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "holds neither archives nor safetensors files");
     }
     st_release(options->allocator, is_archive);
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     return status;
 }
 
@@ -107,13 +107,13 @@ lmc_status st_tree_verify(const char *in_path, const st_options *options, lmc_st
 /* A converted directory, and the one that it was made from. */
 typedef struct comparison {
     const char *stored_root, *plain_root;
-    os_tree stored, plain;
+    st_listing stored, plain;
     unsigned char *is_archive; /* of each entry of `stored` */
     const st_options *options;
 } comparison;
 
 /* Fails with CHECKSUM at an entry of the directory `root`. */
-static lmc_status fail_at_entry(const comparison *both, const char *root, const os_entry *entry,
+static lmc_status fail_at_entry(const comparison *both, const char *root, const st_dir_entry *entry,
                                 const char *text, lmc_st_diag *diag)
 {
     char *const path = lmc_path_join(both->options->allocator, root, entry->path, "");
@@ -124,22 +124,22 @@ static lmc_status fail_at_entry(const comparison *both, const char *root, const 
     return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "%s", text);
 }
 
-static lmc_status compare_entry(const comparison *both, const os_entry *entry, const st_options *options,
+static lmc_status compare_entry(const comparison *both, const st_dir_entry *entry, const st_options *options,
                                 lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
     char *const archive = lmc_path_join(memory, "", entry->path, LMC_ARCHIVE_SUFFIX);
-    const os_entry *const found =
-        archive && !entry->is_directory ? os_tree_find(&both->stored, archive) : NULL;
+    const st_dir_entry *const found =
+        archive && !entry->is_directory ? st_listing_find(&both->stored, archive) : NULL;
     const int has_archive = found && both->is_archive[found - both->stored.entries];
     char *const plain = lmc_path_join(memory, both->plain_root, entry->path, "");
     char *const stored =
         lmc_path_join(memory, both->stored_root, entry->path, has_archive ? LMC_ARCHIVE_SUFFIX : "");
-    const os_entry *const copy = os_tree_find(&both->stored, entry->path);
+    const st_dir_entry *const copy = st_listing_find(&both->stored, entry->path);
     st_tree_base base = {0};
     st_options own = *options;
-    os_input a = {.fd = -1};
-    os_input b = {.fd = -1};
+    st_input a = {.fd = -1};
+    st_input b = {.fd = -1};
     int is_equal = 0;
     lmc_status status = LMC_OK;
     if (!archive || !plain || !stored) {
@@ -151,23 +151,23 @@ static lmc_status compare_entry(const comparison *both, const os_entry *entry, c
         status = fail_at_entry(both, both->plain_root, entry, "is not in the directory of archives", diag);
     } else if (!entry->is_directory) {
         st_diag_set_file(diag, plain);
-        status = os_input_open(&b, plain, diag);
+        status = st_input_open(&b, plain, diag);
         st_diag_set_file(diag, status == LMC_OK ? stored : plain);
         if (status == LMC_OK)
-            status = os_input_open(&a, stored, diag);
+            status = st_input_open(&a, stored, diag);
         if (status == LMC_OK)
-            status = os_input_compare(&a, &b, options, &is_equal, diag);
+            status = st_input_compare(&a, &b, options, &is_equal, diag);
         if (status == LMC_OK && !is_equal)
             status =
                 st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the copy has other content than the file");
         if (status == LMC_OK)
-            status = os_input_check_unchanged(&a, diag);
+            status = st_input_check_unchanged(&a, diag);
         if (status == LMC_OK) {
             st_diag_set_file(diag, plain);
-            status = os_input_check_unchanged(&b, diag);
+            status = st_input_check_unchanged(&b, diag);
         }
-        os_input_close(&a);
-        os_input_close(&b);
+        st_input_close(&a);
+        st_input_close(&b);
     }
     st_tree_base_free(&base, memory);
     st_release(memory, archive);
@@ -184,34 +184,34 @@ lmc_status st_tree_compare(const char *archive_path, const char *plain_path, con
     const st_options inner = st_parts_options(&parts);
     lmc_status status = st_tree_base_check(options, diag);
     if (status == LMC_OK)
-        status = os_tree_read(&both.stored, options->allocator, archive_path, diag);
+        status = st_listing_read(&both.stored, options->allocator, archive_path, diag);
     if (status == LMC_OK)
         status = st_copied_find_archives(&both.stored, archive_path, &both.is_archive, diag);
     if (status == LMC_OK)
-        status = os_tree_read(&both.plain, options->allocator, plain_path, diag);
-    if (status == LMC_OK && os_tree_find(&both.plain, ST_COPIED_NAME))
+        status = st_listing_read(&both.plain, options->allocator, plain_path, diag);
+    if (status == LMC_OK && st_listing_find(&both.plain, ST_COPIED_NAME))
         status = st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
                          "holds a file " ST_COPIED_NAME ": it is a converted directory itself");
     for (size_t i = 0; i < both.plain.count; i++)
         parts.total_nbytes += both.plain.entries[i].is_directory ? 0 : both.plain.entries[i].nbytes;
     /* something that has come since to the archives' directory has no match, and would be lost with it */
     for (size_t i = 0; i < both.stored.count && status == LMC_OK; i++) {
-        const os_entry *const entry = &both.stored.entries[i];
+        const st_dir_entry *const entry = &both.stored.entries[i];
         const size_t suffix_nbytes = both.is_archive[i] ? strlen(LMC_ARCHIVE_SUFFIX) : 0;
-        if (!st_copied_is_list(entry) && !os_tree_find_original(&both.plain, entry->path, suffix_nbytes))
+        if (!st_copied_is_list(entry) && !st_listing_find_original(&both.plain, entry->path, suffix_nbytes))
             status = fail_at_entry(&both, archive_path, entry, "is not in the directory it is compared with",
                                    diag);
     }
     for (size_t i = 0; i < both.plain.count && status == LMC_OK; i++) {
-        const os_entry *const entry = &both.plain.entries[i];
+        const st_dir_entry *const entry = &both.plain.entries[i];
         st_parts_begin(&parts, entry->is_directory ? 0 : entry->nbytes);
         status = compare_entry(&both, entry, &inner, diag);
         if (status == LMC_OK)
             st_parts_end(&parts);
     }
     st_release(options->allocator, both.is_archive);
-    os_tree_free(&both.plain);
-    os_tree_free(&both.stored);
+    st_listing_free(&both.plain);
+    st_listing_free(&both.stored);
     return status;
 }
 
@@ -221,12 +221,12 @@ lmc_status st_tree_visit(const char *in_path, const st_options *options,
                          int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
-    os_tree tree = {0};
+    st_listing tree = {0};
     unsigned char *is_archive = NULL;
     int is_over = 0;
     lmc_status status = st_tree_base_check(options, diag);
     if (status == LMC_OK)
-        status = os_tree_read(&tree, memory, in_path, diag);
+        status = st_listing_read(&tree, memory, in_path, diag);
     if (status == LMC_OK)
         status = st_copied_find_archives(&tree, in_path, &is_archive, diag);
     for (size_t i = 0; i < tree.count && status == LMC_OK && !is_over; i++) {
@@ -246,7 +246,7 @@ lmc_status st_tree_visit(const char *in_path, const st_options *options,
         st_tree_base_free(&base, memory);
     }
     st_release(memory, is_archive);
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     return status;
 }
 

@@ -5,19 +5,19 @@
 
 #include <string.h>
 
-int st_copied_is_list(const os_entry *entry)
+int st_copied_is_list(const st_dir_entry *entry)
 {
     return !entry->is_directory && strcmp(entry->path, ST_COPIED_NAME) == 0;
 }
 
-int st_copied_is_to_be_listed(const os_entry *entry)
+int st_copied_is_to_be_listed(const st_dir_entry *entry)
 {
     return !entry->is_directory && lmc_is_archive_name(entry->path);
 }
 
 /* ---- making it ---- */
 
-lmc_status st_copied_list(const os_tree *tree, const unsigned char *is_converted, const char *root,
+lmc_status st_copied_list(const st_listing *tree, const unsigned char *is_converted, const char *root,
                           char **text, size_t *nbytes, lmc_st_diag *diag)
 {
     size_t total = 0;
@@ -62,7 +62,7 @@ lmc_status st_copied_list(const os_tree *tree, const unsigned char *is_converted
 
 /* A list that was changed could turn a copy into an archive, which would be restored to other bytes: it must be one
  * that this library makes for the directory. */
-static lmc_status mark_listed(const os_tree *tree, const char *text, size_t nbytes, unsigned char *is_archive,
+static lmc_status mark_listed(const st_listing *tree, const char *text, size_t nbytes, unsigned char *is_archive,
                               lmc_st_diag *diag)
 {
     size_t entry = 0;
@@ -85,11 +85,11 @@ static lmc_status mark_listed(const os_tree *tree, const char *text, size_t nbyt
     return LMC_OK;
 }
 
-lmc_status st_copied_find_archives(const os_tree *tree, const char *root, unsigned char **is_archive,
+lmc_status st_copied_find_archives(const st_listing *tree, const char *root, unsigned char **is_archive,
                                    lmc_st_diag *diag)
 {
-    os_input input;
-    const os_entry *const list = os_tree_find(tree, ST_COPIED_NAME);
+    st_input input;
+    const st_dir_entry *const list = st_listing_find(tree, ST_COPIED_NAME);
     unsigned char *const found = st_allocate_zeroed(tree->memory, tree->count, 1);
     *is_archive = found;
     if (!found)
@@ -102,7 +102,7 @@ lmc_status st_copied_find_archives(const os_tree *tree, const char *root, unsign
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);
-    lmc_status status = os_input_open(&input, path, diag);
+    lmc_status status = st_input_open(&input, path, diag);
     if (status == LMC_OK) {
         const int is_short = input.nbytes <= ST_COPIED_NBYTES_MAX;
         const size_t nbytes = (size_t)input.nbytes;
@@ -111,11 +111,11 @@ lmc_status st_copied_find_archives(const os_tree *tree, const char *root, unsign
             status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                              "this list of copied files has more than %zu bytes", ST_COPIED_NBYTES_MAX);
         else
-            status = text ? os_input_read(&input, 0, text, nbytes, diag) : st_fail_nomem(diag);
+            status = text ? st_input_read(&input, 0, text, nbytes, diag) : st_fail_nomem(diag);
         if (status == LMC_OK)
             status = mark_listed(tree, text, nbytes, found, diag);
         st_release(tree->memory, text);
-        os_input_close(&input);
+        st_input_close(&input);
     }
     st_release(tree->memory, path);
     return status;

@@ -6,7 +6,7 @@
 #ifndef LMC_SAFETENSORS_TREE_COPIED_H
 #define LMC_SAFETENSORS_TREE_COPIED_H
 
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 
 #define ST_COPIED_NAME ".lmc-copied"
 
@@ -14,19 +14,19 @@
 #define ST_COPIED_NBYTES_MAX ((size_t)16 << 20)
 
 /* 1 if the entry is the list of the converted directory that it is in. */
-int st_copied_is_list(const os_entry *entry);
+int st_copied_is_list(const st_dir_entry *entry);
 
 /* 1 if a copy of this file, which is not converted, must be on the list. */
-int st_copied_is_to_be_listed(const os_entry *entry);
+int st_copied_is_to_be_listed(const st_dir_entry *entry);
 
 /* Makes the list of the files of `tree` that are not converted: *text has *nbytes bytes, 0 if there are none. To be
  * released. is_converted: of each entry. root: for messages. Errors: ARG (a path with a line break), LIMIT, NOMEM. */
-lmc_status st_copied_list(const os_tree *tree, const unsigned char *is_converted, const char *root,
+lmc_status st_copied_list(const st_listing *tree, const unsigned char *is_converted, const char *root,
                           char **text, size_t *nbytes, lmc_st_diag *diag);
 
 /* *is_archive: 1 for each entry of the converted directory `root` that is an archive: named as one, and not on the
  * list. To be released, after a failure too. Errors: IO, NOMEM, LIMIT; CORRUPT: the list does not fit the directory. */
-lmc_status st_copied_find_archives(const os_tree *tree, const char *root, unsigned char **is_archive,
+lmc_status st_copied_find_archives(const st_listing *tree, const char *root, unsigned char **is_archive,
                                    lmc_st_diag *diag);
 
 #endif

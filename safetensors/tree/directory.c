@@ -16,13 +16,13 @@
 
 int st_is_directory(const char *path, const st_options *options)
 {
-    return options->in_fd < 0 && lmc_is_directory(path);
+    return options->in_fd < 0 && os_is_folder(path);
 }
 
 /* ---- one file ---- */
 
 /* Adds a finished file to the result of the directory, and reports it. */
-static void count_file(st_tree_work *work, const os_entry *entry, lmc_st_event event,
+static void count_file(st_tree_work *work, const st_dir_entry *entry, lmc_st_event event,
                        const lmc_st_result *one)
 {
     work->result->original_nbytes += one->original_nbytes;
@@ -38,11 +38,11 @@ static void count_file(st_tree_work *work, const os_entry *entry, lmc_st_event e
 
 /* The archive of an earlier run at `out` if it is there, this user's and restores to `in_path`: its descriptor; else
  * -1. */
-static int open_kept(const st_tree_work *work, const char *in_path, const os_place *out)
+static int open_kept(const st_tree_work *work, const char *in_path, const st_place *out)
 {
     lmc_st_diag unused;
     st_options quiet = work->inner;
-    const int fd = os_staged_open(out);
+    const int fd = st_staged_open(out);
     quiet.progress = NULL;
     if (fd >= 0 && st_compare_files(out->path, fd, in_path, &quiet, &unused) != LMC_OK) {
         os_close(fd);
@@ -53,8 +53,8 @@ static int open_kept(const st_tree_work *work, const char *in_path, const os_pla
 
 /* Converts or restores a file. What an earlier run has finished is kept; so is the archive of a directory that is to be
  * replaced, which gets a second name first. */
-static lmc_status work_on_file(st_tree_work *work, const os_entry *entry, const char *in_path,
-                               const os_place *out)
+static lmc_status work_on_file(st_tree_work *work, const st_dir_entry *entry, const char *in_path,
+                               const st_place *out)
 {
     lmc_st_result one = {0};
     lmc_st_file *file = NULL;
@@ -63,10 +63,10 @@ static lmc_status work_on_file(st_tree_work *work, const os_entry *entry, const 
     int fd = is_forward ? open_kept(work, in_path, out) : -1;
     if (is_forward && fd < 0) {
         char *const old = st_tree_output_path(work, entry, work->staging.target);
-        if (old && os_staged_link(out, old)) {
+        if (old && st_staged_link(out, old)) {
             fd = open_kept(work, in_path, out);
             if (fd < 0)
-                os_staged_unlink(out);
+                st_staged_unlink(out);
         }
         st_release(work->options->allocator, old);
     }
@@ -80,7 +80,7 @@ static lmc_status work_on_file(st_tree_work *work, const os_entry *entry, const 
     work->finished_count++;
     own.in_fd = fd;
     lmc_status status = st_file_open_input(out->path, &own, &file, work->diag);
-    const int os_errno = status == LMC_OK ? os_finish(fd, &entry->attributes, work->options->no_fsync) : 0;
+    const int os_errno = status == LMC_OK ? st_finish(fd, &entry->attributes, work->options->no_fsync) : 0;
     if (os_errno != 0)
         status = st_fail_os(work->diag, os_errno, LMC_ST_NO_OFFSET, "cannot finish the file");
     if (status == LMC_OK)
@@ -93,28 +93,28 @@ static lmc_status work_on_file(st_tree_work *work, const os_entry *entry, const 
     return status;
 }
 
-static lmc_status copy_file(st_tree_work *work, const os_entry *entry, const char *in_path,
-                            const os_place *out)
+static lmc_status copy_file(st_tree_work *work, const st_dir_entry *entry, const char *in_path,
+                            const st_place *out)
 {
-    os_input input;
-    os_output output;
+    st_input input;
+    st_output output;
     st_diag_init(work->diag, in_path);
-    LMC_TRY(os_input_open(&input, in_path, work->diag));
-    lmc_status status = os_output_open(&output, &work->inner, out, &input, 0, work->diag);
+    LMC_TRY(st_input_open(&input, in_path, work->diag));
+    lmc_status status = st_output_open(&output, &work->inner, out, &input, 0, work->diag);
     if (status == LMC_OK) {
-        status = os_output_copy(&output, &input, work->options, work->diag);
+        status = st_output_copy(&output, &input, work->options, work->diag);
         if (status == LMC_OK)
-            status = os_input_check_unchanged(&input, work->diag);
-        status = os_output_close(&output, &work->inner, status, work->diag);
+            status = st_input_check_unchanged(&input, work->diag);
+        status = st_output_close(&output, &work->inner, status, work->diag);
     }
-    os_input_close(&input);
+    st_input_close(&input);
     if (status == LMC_OK)
         count_file(work, entry, LMC_ST_EVENT_COPIED,
                    &(lmc_st_result){.original_nbytes = entry->nbytes, .stored_nbytes = entry->nbytes});
     return status;
 }
 
-static lmc_status write_entry(st_tree_work *work, const os_entry *entry)
+static lmc_status write_entry(st_tree_work *work, const st_dir_entry *entry)
 {
     const lmc_allocator *const memory = work->options->allocator;
     char *const in_path = lmc_path_join(memory, work->in_path, entry->path, "");
@@ -126,17 +126,17 @@ static lmc_status write_entry(st_tree_work *work, const os_entry *entry)
     } else if (st_is_cancelled(work->options->cancel)) {
         status = st_fail_cancelled(work->diag);
     } else if (entry->is_directory) {
-        status = os_staged_make_directory(&work->staging, out_path, work->diag);
+        status = st_staged_make_directory(&work->staging, out_path, work->diag);
     } else {
-        os_place out;
+        st_place out;
         const int is_worked = st_tree_is_worked_on(work, entry);
-        status = os_staged_place(&work->staging, out_path, &out, work->diag);
+        status = st_staged_place(&work->staging, out_path, &out, work->diag);
         if (status == LMC_OK && is_worked)
             status = st_tree_choose_base(work, entry);
         if (status == LMC_OK)
             status =
                 is_worked ? work_on_file(work, entry, in_path, &out) : copy_file(work, entry, in_path, &out);
-        os_staged_place_close(&work->staging, &out);
+        st_staged_place_close(&work->staging, &out);
     }
     st_release(memory, in_path);
     st_release(memory, out_path);
@@ -149,28 +149,28 @@ static lmc_status write_entry(st_tree_work *work, const os_entry *entry)
  * archive of it. Folders of a run that was killed at its end may be read-only by now. */
 static lmc_status clean_staging(st_tree_work *work)
 {
-    os_tree old;
-    const os_staging *const staging = &work->staging;
+    st_listing old;
+    const st_staging *const staging = &work->staging;
     lmc_status status =
-        os_tree_read_as_it_stands(&old, work->options->allocator, staging->fd, staging->path, work->diag);
+        st_listing_read_as_it_stands(&old, work->options->allocator, staging->fd, staging->path, work->diag);
     for (size_t i = 0; i < old.count && status == LMC_OK; i++)
         if (old.entries[i].is_directory)
-            status = os_staged_make_directory(staging, old.entries[i].path, work->diag);
+            status = st_staged_make_directory(staging, old.entries[i].path, work->diag);
     for (size_t i = old.count; i > 0 && status == LMC_OK; i--) {
-        const os_entry *const entry = &old.entries[i - 1];
-        const os_entry *source = NULL;
+        const st_dir_entry *const entry = &old.entries[i - 1];
+        const st_dir_entry *source = NULL;
         if (entry->is_directory)
-            source = os_tree_find(&work->tree, entry->path);
+            source = st_listing_find(&work->tree, entry->path);
         else if (work->direction == ST_TO_ARCHIVES && lmc_is_archive_name(entry->path))
-            source = os_tree_find_original(&work->tree, entry->path, strlen(LMC_ARCHIVE_SUFFIX));
+            source = st_listing_find_original(&work->tree, entry->path, strlen(LMC_ARCHIVE_SUFFIX));
         if (source && !entry->is_directory && !st_tree_is_worked_on(work, source))
             source = NULL; /* it would be the archive of a file that is copied now */
         if (!source || source->is_directory != entry->is_directory)
-            status = os_staged_remove(staging, entry->path, work->diag);
+            status = st_staged_remove(staging, entry->path, work->diag);
         else
             work->found_count += !entry->is_directory;
     }
-    os_tree_free(&old);
+    st_listing_free(&old);
     return status;
 }
 
@@ -179,9 +179,9 @@ static lmc_status clean_staging(st_tree_work *work)
 static lmc_status check_base_is_elsewhere(const st_tree_work *work, const char *base, int may_add)
 {
     const lmc_allocator *const memory = work->options->allocator;
-    const int is_held = os_is_within(memory, base, work->out_path);
-    const int is_safe = is_held != 0 || (may_add && !lmc_is_directory(work->out_path));
-    const int is_part = is_safe ? 0 : os_is_within(memory, work->out_path, base);
+    const int is_held = st_is_within(memory, base, work->out_path);
+    const int is_safe = is_held != 0 || (may_add && !os_is_folder(work->out_path));
+    const int is_part = is_safe ? 0 : st_is_within(memory, work->out_path, base);
     if (is_held < 0 || is_part < 0)
         return st_fail_nomem(work->diag);
     if (is_held)
@@ -220,12 +220,12 @@ static lmc_status end_unfinished(st_tree_work *work, lmc_status status)
     const size_t kept = nbytes < sizeof cause ? nbytes : sizeof cause - 1;
     if (!work->keeps_unfinished || work->finished_count + work->found_count == 0 ||
         (status != LMC_ERR_CANCELLED && !(status == LMC_ERR_IO && is_mendable))) {
-        os_staging_discard(&work->staging);
+        st_staging_discard(&work->staging);
         return status;
     }
     memcpy(cause, diag->text, kept);
     cause[kept] = '\0';
-    os_staging_leave(&work->staging);
+    st_staging_leave(&work->staging);
     return st_fail(
         diag, status, diag->offset,
         status == LMC_ERR_CANCELLED
@@ -237,43 +237,43 @@ static lmc_status end_unfinished(st_tree_work *work, lmc_status status)
 static lmc_status write_directory(st_tree_work *work)
 {
     const st_options *const options = work->options;
-    const os_staging *const staging = &work->staging;
+    const st_staging *const staging = &work->staging;
     base_check check = {.work = work};
     if (options->base)
         LMC_TRY(check_base_is_elsewhere(work, options->base, 0));
     for (size_t i = 0; i < options->base_dir_count; i++)
         LMC_TRY(check_base_is_elsewhere(work, options->base_dirs[i], 1));
     /* nothing that the archives are based on may be in the directory that is replaced */
-    if (work->direction == ST_FROM_ARCHIVES && options->force && lmc_is_directory(work->out_path))
+    if (work->direction == ST_FROM_ARCHIVES && options->force && os_is_folder(work->out_path))
         LMC_TRY(st_tree_visit(work->in_path, options, look_at_bases, &check, work->diag));
     LMC_TRY(check.status);
-    LMC_TRY(os_staging_open(&work->staging, options->allocator, work->out_path, work->in_path, options->force,
+    LMC_TRY(st_staging_open(&work->staging, options->allocator, work->out_path, work->in_path, options->force,
                             work->diag));
     lmc_status status = clean_staging(work);
     for (size_t i = 0; i < work->tree.count && status == LMC_OK; i++)
         if (!st_copied_is_list(&work->tree.entries[i]))
             status = write_entry(work, &work->tree.entries[i]);
     if (status == LMC_OK && work->copied_nbytes > 0) { /* copies that are named as archives */
-        os_place out;
-        os_output output;
-        status = os_staged_place(staging, ST_COPIED_NAME, &out, work->diag);
+        st_place out;
+        st_output output;
+        status = st_staged_place(staging, ST_COPIED_NAME, &out, work->diag);
         if (status == LMC_OK)
-            status = os_output_open(&output, &work->inner, &out, NULL, 0, work->diag);
+            status = st_output_open(&output, &work->inner, &out, NULL, 0, work->diag);
         if (status == LMC_OK) {
-            status = os_output_write(&output, 0, work->copied, work->copied_nbytes, work->diag);
-            status = os_output_close(&output, &work->inner, status, work->diag);
+            status = st_output_write(&output, 0, work->copied, work->copied_nbytes, work->diag);
+            status = st_output_close(&output, &work->inner, status, work->diag);
         }
-        os_staged_place_close(staging, &out);
+        st_staged_place_close(staging, &out);
     }
     /* directories get their attributes when nothing more is written into them; the root, with its name */
     for (size_t i = work->tree.count; i > 0 && status == LMC_OK; i--) {
-        const os_entry *const entry = &work->tree.entries[i - 1];
+        const st_dir_entry *const entry = &work->tree.entries[i - 1];
         if (entry->is_directory)
-            status = os_staged_finish_directory(staging, entry->path, &entry->attributes, options->no_fsync,
+            status = st_staged_finish_directory(staging, entry->path, &entry->attributes, options->no_fsync,
                                                 work->diag);
     }
     if (status == LMC_OK)
-        status = os_staging_commit(&work->staging, &work->tree.root, options->force, options->no_fsync,
+        status = st_staging_commit(&work->staging, &work->tree.root, options->force, options->no_fsync,
                                    work->diag);
     return status == LMC_OK ? LMC_OK : end_unfinished(work, status);
 }
@@ -286,8 +286,8 @@ static lmc_status begin(st_tree_work *work, const st_tree_work *given, lmc_st_di
     work->diag = diag;
     work->parts.options = options;
     LMC_TRY(st_tree_base_check(options, diag));
-    LMC_TRY(os_tree_read(&work->tree, options->allocator, work->in_path, diag));
-    work->name_nbytes_max = os_name_max(options->allocator, work->out_path);
+    LMC_TRY(st_listing_read(&work->tree, options->allocator, work->in_path, diag));
+    work->name_nbytes_max = st_name_max(options->allocator, work->out_path);
     work->inner = st_parts_options(&work->parts);
     work->inner.force = 1;
     work->inner.raw = 0;
@@ -299,7 +299,7 @@ static void end(st_tree_work *work)
     const lmc_allocator *const memory = work->options->allocator;
     st_release(memory, work->is_worked);
     st_release(memory, work->copied);
-    os_tree_free(&work->tree);
+    st_listing_free(&work->tree);
     st_tree_base_free(&work->base, memory);
     st_folder_names_free(&work->base_names, memory);
 }

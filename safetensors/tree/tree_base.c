@@ -8,8 +8,8 @@
 #include "safetensors/base/folders.h"
 #include "safetensors/base/search.h"
 #include "safetensors/header/name_key.h"
-#include "safetensors/os/dir.h"
-#include "safetensors/os/folder.h"
+#include "safetensors/files/directory.h"
+#include "safetensors/files/folder.h"
 
 #include <stdlib.h> /* qsort */
 #include <string.h>
@@ -55,7 +55,7 @@ lmc_status st_tree_base_find(st_tree_base *base, const st_options *options, cons
     for (size_t i = 0; i < 2 && is_tried && is_done && !base->path; i++) {
         char *const candidate = lmc_path_join(memory, base->folder, name, suffixes[i]);
         is_done = candidate != NULL;
-        if (candidate && lmc_is_file(candidate))
+        if (candidate && os_is_file(candidate))
             base->path = candidate;
         else
             st_release(memory, candidate);
@@ -78,7 +78,7 @@ void st_tree_base_free(st_tree_base *base, const lmc_allocator *memory)
 
 lmc_status st_tree_base_check(const st_options *options, lmc_st_diag *diag)
 {
-    if (!options->base || lmc_is_directory(options->base))
+    if (!options->base || os_is_folder(options->base))
         return LMC_OK;
     st_diag_set_file(diag, options->base);
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the base of a directory must be a directory");
@@ -127,7 +127,7 @@ static int add_path(void *user, const char *name)
         st_release(listing->memory, path);
         return -1;
     }
-    if (!lmc_is_file(path)) {
+    if (!os_is_file(path)) {
         st_release(listing->memory, path);
         return 0;
     }
@@ -149,8 +149,8 @@ static lmc_status read_folder(st_folder_names *names, const st_options *options,
     listing listing = {.names = names, .memory = memory};
     st_folder_names_free(names, memory);
     names->folder = st_duplicate(memory, folder);
-    const int fd = names->folder ? lmc_open_folder(folder) : -1;
-    const int result = fd < 0 ? 0 : lmc_visit_folder(fd, add_path, &listing);
+    const int fd = names->folder ? os_open_folder(folder) : -1;
+    const int result = fd < 0 ? 0 : os_visit_folder(fd, add_path, &listing);
     if (fd >= 0)
         os_close(fd);
     names->votes = st_allocate_array(memory, names->path_count, sizeof *names->votes);

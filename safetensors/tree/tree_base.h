@@ -20,7 +20,7 @@ typedef struct st_tree_base {
 } st_tree_base;
 
 /* For `path` (relative; of a file, or of its archive): the file of its name in the options' base directory, or of that
- * with ".lmc". A folder on the way that is not there may have another number in its name (os_find_similar_folder()).
+ * with ".lmc". A folder on the way that is not there may have another number in its name (st_find_similar_folder()).
  * Puts it into *inner, for calls on this file; *base must outlive those. Free with st_tree_base_free() in every case.
  * Error: NOMEM. */
 lmc_status st_tree_base_find(st_tree_base *base, const st_options *options, const char *path, int is_archive,

@@ -16,12 +16,12 @@
 
 /* ---- what is asked of one entry ---- */
 
-int st_tree_is_worked_on(const st_tree_work *work, const os_entry *entry)
+int st_tree_is_worked_on(const st_tree_work *work, const st_dir_entry *entry)
 {
     return work->is_worked[entry - work->tree.entries];
 }
 
-char *st_tree_output_path(const st_tree_work *work, const os_entry *entry, const char *root)
+char *st_tree_output_path(const st_tree_work *work, const st_dir_entry *entry, const char *root)
 {
     const lmc_allocator *const memory = work->options->allocator;
     const int is_worked = st_tree_is_worked_on(work, entry);
@@ -38,7 +38,7 @@ lmc_status st_tree_refuse(const st_tree_work *work, const char *path, lmc_status
     return st_fail(work->diag, status, LMC_ST_NO_OFFSET, "%s", text);
 }
 
-lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry)
+lmc_status st_tree_choose_base(st_tree_work *work, const st_dir_entry *entry)
 {
     const lmc_allocator *const memory = work->options->allocator;
     st_tree_base *const base = &work->base;
@@ -61,8 +61,8 @@ lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry)
 static int is_excluded(const st_options *options, const char *path)
 {
     for (size_t i = 0; i < options->exclude_count; i++)
-        if (os_path_matches(options->excludes[i], path) ||
-            os_path_matches(options->excludes[i], lmc_last_component(path)))
+        if (os_matches(options->excludes[i], path, 1) ||
+            os_matches(options->excludes[i], lmc_last_component(path), 1))
             return 1;
     return 0;
 }
@@ -71,7 +71,7 @@ static int is_excluded(const st_options *options, const char *path)
 
 /* Decides for a file what its content tells, and opens it, and its base, if it is worked on: nothing may be found
  * missing, or be a file without tensors, when half of the output is written. Errors: what opening them gives. */
-static lmc_status decide_by_content(st_tree_work *work, const os_entry *entry)
+static lmc_status decide_by_content(st_tree_work *work, const st_dir_entry *entry)
 {
     lmc_st_file *file = NULL;
     lmc_st_file *base = NULL;
@@ -84,14 +84,14 @@ static lmc_status decide_by_content(st_tree_work *work, const os_entry *entry)
     char *const path = lmc_path_join(options->allocator, work->in_path, entry->path, "");
     lmc_status status = path ? LMC_OK : st_fail_nomem(diag);
     if (status == LMC_OK && !is_named && is_forward && !is_excluded(options, entry->path)) {
-        os_input input;
+        st_input input;
         st_diag_init(diag, path);
-        status = os_input_open(&input, path, diag);
+        status = st_input_open(&input, path, diag);
         if (status == LMC_OK) {
             const st_reading reading = {
                 .input = &input, .path = path, .memory = options->allocator, .cancel = options->cancel};
             status = st_contents_look(&reading, &is_known, diag);
-            os_input_close(&input);
+            st_input_close(&input);
         }
     }
     if (status == LMC_OK && is_known)
@@ -130,7 +130,7 @@ static lmc_status decide_by_content(st_tree_work *work, const os_entry *entry)
 
 /* The output's names are longer than those of the input by a suffix, or its file system takes shorter ones. Files are
  * read by paths, which have a limit too. */
-static lmc_status check_name(const st_tree_work *work, const os_entry *entry)
+static lmc_status check_name(const st_tree_work *work, const st_dir_entry *entry)
 {
     const lmc_allocator *const memory = work->options->allocator;
     char *const path = lmc_path_join(memory, work->in_path, entry->path, "");
@@ -163,7 +163,7 @@ static lmc_status check_name(const st_tree_work *work, const os_entry *entry)
  * cannot be opened. */
 static lmc_status decide(st_tree_work *work)
 {
-    const os_tree *const tree = &work->tree;
+    const st_listing *const tree = &work->tree;
     if (work->direction == ST_FROM_ARCHIVES) {
         LMC_TRY(st_copied_find_archives(tree, work->in_path, &work->is_worked, work->diag));
     } else {
@@ -173,13 +173,13 @@ static lmc_status decide(st_tree_work *work)
         for (size_t i = 0; i < tree->count; i++)
             work->is_worked[i] = !tree->entries[i].is_directory && lmc_is_plain_name(tree->entries[i].path) &&
                                  !is_excluded(work->options, tree->entries[i].path);
-        if (os_tree_find(tree, ST_COPIED_NAME))
+        if (st_listing_find(tree, ST_COPIED_NAME))
             return st_tree_refuse(work, work->in_path, LMC_ERR_ARG,
                                   "holds a file " ST_COPIED_NAME
                                   ", a name that converted directories use themselves");
     }
     for (size_t i = 0; i < tree->count; i++) {
-        const os_entry *const entry = &tree->entries[i];
+        const st_dir_entry *const entry = &tree->entries[i];
         const int is_worked = work->is_worked[i];
         if (st_is_cancelled(work->options->cancel))
             return st_fail_cancelled(work->diag);
@@ -193,7 +193,7 @@ static lmc_status decide(st_tree_work *work)
 }
 
 /* The store of chunks that a file of this name is the head of, or NULL. Chunks are compressed by their writer. */
-static const char *chunk_store_of(const os_entry *entry)
+static const char *chunk_store_of(const st_dir_entry *entry)
 {
     const char *const name = lmc_last_component(entry->path);
     if (strcmp(name, "manifest.ocdbt") == 0)
@@ -203,7 +203,7 @@ static const char *chunk_store_of(const os_entry *entry)
 
 /* Says once why the tensors of an Orbax checkpoint, or of a Zarr array, are not converted: as an error if nothing else
  * is. */
-static lmc_status explain_store(const st_tree_work *work, const os_entry *entry, int is_error)
+static lmc_status explain_store(const st_tree_work *work, const st_dir_entry *entry, int is_error)
 {
     const lmc_allocator *const memory = work->options->allocator;
     lmc_st_diag *const diag = work->diag;
@@ -226,18 +226,18 @@ static lmc_status explain_store(const st_tree_work *work, const os_entry *entry,
 
 lmc_status st_tree_check(st_tree_work *work)
 {
-    const os_entry *store = NULL;
+    const st_dir_entry *store = NULL;
     const lmc_allocator *const memory = work->options->allocator;
     const int is_forward = work->direction == ST_TO_ARCHIVES;
     size_t worked_count = 0;
     LMC_TRY(decide(work));
     for (size_t i = 0; i < work->tree.count; i++) {
-        const os_entry *const entry = &work->tree.entries[i];
+        const st_dir_entry *const entry = &work->tree.entries[i];
         if (entry->is_directory || st_copied_is_list(entry))
             continue;
         char *const path = lmc_path_join(memory, work->in_path, entry->path, "");
         char *const place = st_tree_output_path(work, entry, "");
-        const os_entry *const other = path && place ? os_tree_find(&work->tree, place) : NULL;
+        const st_dir_entry *const other = path && place ? st_listing_find(&work->tree, place) : NULL;
         lmc_status status = path && place ? LMC_OK : st_fail_nomem(work->diag);
         /* nothing that is copied, a directory included, may stand where the output of a file will */
         if (status == LMC_OK && work->is_worked[i] && other && !st_tree_is_worked_on(work, other))

@@ -6,7 +6,7 @@
 #define LMC_SAFETENSORS_TREE_TREE_WORK_H
 
 #include "safetensors/common/parts.h"
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 #include "safetensors/tree/tree_base.h"
 
 typedef enum st_direction { ST_TO_ARCHIVES, ST_FROM_ARCHIVES } st_direction;
@@ -22,11 +22,11 @@ typedef struct st_tree_work {
     st_folder_names base_names; /* of the folder in the base directory that was looked at last */
     lmc_st_result *result;
     lmc_st_diag *diag;
-    os_tree tree;
+    st_listing tree;
     unsigned char *is_worked; /* of each entry of the tree: 1 if it is converted or restored */
     char *copied;             /* convert: the list of tree/copied.h */
     size_t copied_nbytes;
-    os_staging staging;
+    st_staging staging;
     st_parts parts;
     size_t name_nbytes_max;  /* of a name in the output */
     uint64_t finished_count; /* archives */
@@ -34,13 +34,13 @@ typedef struct st_tree_work {
 } st_tree_work;
 
 /* 1 for files that are converted or restored, 0 for those that are copied, and for directories. */
-int st_tree_is_worked_on(const st_tree_work *work, const os_entry *entry);
+int st_tree_is_worked_on(const st_tree_work *work, const st_dir_entry *entry);
 
 /* Path of an entry in the output `root` ("": relative to it); to be released. NULL: out of memory. */
-char *st_tree_output_path(const st_tree_work *work, const os_entry *entry, const char *root);
+char *st_tree_output_path(const st_tree_work *work, const st_dir_entry *entry, const char *root);
 
 /* Makes work->base and work->inner those of this entry. Errors: NOMEM, CANCELLED. */
-lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry);
+lmc_status st_tree_choose_base(st_tree_work *work, const st_dir_entry *entry);
 
 /* Fails with this status and text, naming `path`. */
 lmc_status st_tree_refuse(const st_tree_work *work, const char *path, lmc_status status, const char *text);

@@ -144,7 +144,7 @@ def check_system(tree, path):
             yield f"{path}: includes <{header}>, which a compiler for devices has not"
     if part == "safetensors":
         if folder != "os" and SYSTEM_CALLS & set(headers):
-            yield f"{path}: includes <{min(SYSTEM_CALLS & set(headers))}>; only safetensors/os/ calls the system"
+            yield f"{path}: includes <{min(SYSTEM_CALLS & set(headers))}>; only safetensors/files/ calls the system"
         if stem_of(path) != "safetensors/common/memory" and ALLOCATION.search(text):
             yield f"{path}: memory comes through safetensors/common/memory.h"
     if part == "filter" and any(HDF5_HEADER.match(os.path.basename(header)) for header in headers):

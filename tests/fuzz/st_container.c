@@ -81,7 +81,7 @@ static void claim_contents(const st_contents *contents, uint64_t file_nbytes)
 }
 
 /* Reads the input; the tensors' number and places go into *digest. */
-static lmc_status read_once(const os_input *input, int is_raw_allowed, unsigned allowed_count,
+static lmc_status read_once(const st_input *input, int is_raw_allowed, unsigned allowed_count,
                             uint64_t *digest)
 {
     static const st_contents nothing;
@@ -114,8 +114,8 @@ static lmc_status read_once(const os_input *input, int is_raw_allowed, unsigned 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
     uint64_t digest = 0, other_digest = 0;
-    os_input input;
-    FUZZ_CLAIM(os_input_open(&input, fuzz_input_path(data, nbytes), NULL) == LMC_OK);
+    st_input input;
+    FUZZ_CLAIM(st_input_open(&input, fuzz_input_path(data, nbytes), NULL) == LMC_OK);
     const lmc_status status = read_once(&input, 0, (unsigned)-1, &digest);
     FUZZ_CLAIM(status == LMC_OK || status == LMC_ERR_HEADER || status == LMC_ERR_TRUNCATED ||
                status == LMC_ERR_UNSUPPORTED || status == LMC_ERR_LIMIT);
@@ -126,6 +126,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     const lmc_status limited = read_once(&input, 0, allowed_count, &other_digest);
     FUZZ_CLAIM(limited == LMC_ERR_NOMEM || limited == status);
     FUZZ_CLAIM(limited != LMC_OK || digest == other_digest);
-    os_input_close(&input);
+    st_input_close(&input);
     return 0;
 }

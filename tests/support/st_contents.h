@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 typedef struct contents_case {
-    os_input input;
+    st_input input;
     st_reading reading;
     st_contents contents;
     lmc_st_diag diag;
@@ -30,9 +30,9 @@ static lmc_status contents_begin(contents_case *test, const void *bytes, size_t 
     memset(test, 0, sizeof *test);
     test->diag = (lmc_st_diag)LMC_INIT(lmc_st_diag);
     st_diag_init(&test->diag, "test");
-    const int fd = os_spool_create();
-    CU_ASSERT_FATAL(fd >= 0 && os_write_all(fd, bytes, nbytes, NULL) == 0 && lseek(fd, 0, SEEK_SET) == 0);
-    CU_ASSERT_EQUAL_FATAL(os_input_open_fd(&test->input, fd, NULL, &test->diag), LMC_OK);
+    const int fd = st_spool_create();
+    CU_ASSERT_FATAL(fd >= 0 && st_write_all(fd, bytes, nbytes, NULL) == 0 && lseek(fd, 0, SEEK_SET) == 0);
+    CU_ASSERT_EQUAL_FATAL(st_input_open_fd(&test->input, fd, NULL, &test->diag), LMC_OK);
     os_close(fd);
     test->reading = (st_reading){.input = &test->input,
                                  .path = "test",
@@ -56,7 +56,7 @@ static void contents_end(contents_case *test)
     if (test->status == LMC_OK)
         CU_ASSERT(test->contents.places[header->tensor_count] <= test->input.nbytes);
     st_contents_free(&test->contents, &lmc_memory_default);
-    os_input_close(&test->input);
+    st_input_close(&test->input);
 }
 
 /* Tensor `index` stands at `place`, has this name and dtype, and these dimensions ("2,3"). */

@@ -108,7 +108,7 @@ static int run_convert(const cli_args *args)
     for (int i = 0; i < args->operand_count && args->exclude_count > 0; i++) {
         const char *const path = args->operands[i];
         char shown[160];
-        if (strcmp(path, "-") == 0 || lmc_is_file(path))
+        if (strcmp(path, "-") == 0 || os_is_file(path))
             return cli_usage_error("convert", "--exclude is for the files of a directory, but %s is not one",
                                    cli_shown(shown, sizeof shown, path));
     }

@@ -208,7 +208,7 @@ static int find_plugin_below(findings *findings, const char *folder, const char 
     snprintf(path + at, sizeof path - at, "%s/" PLUGIN_NAME, pattern);
     const int is_found = glob(path, 0, NULL, &found) == 0 && found.gl_pathc > 0 &&
                          realpath(found.gl_pathv[found.gl_pathc - 1], findings->plugin) &&
-                         lmc_is_file(findings->plugin);
+                         os_is_file(findings->plugin);
     globfree(&found);
     if (!is_found)
         findings->plugin[0] = '\0';
@@ -264,11 +264,11 @@ static int check_plugin(findings *findings, const char *path)
     const char *fault = NULL;
     FILE *const program = fopen("/proc/self/exe", "rb");
     FILE *const file =
-        lmc_is_file(path) ? fopen(path, "rb") : NULL; /* to open a pipe would wait for a writer */
+        os_is_file(path) ? fopen(path, "rb") : NULL; /* to open a pipe would wait for a writer */
     const int is_read = file && fread(head, 1, sizeof head, file) == sizeof head;
     const int is_known = program && fread(own, 1, sizeof own, program) == sizeof own;
     if (!file) {
-        fault = lmc_is_file(path) ? strerror(errno) : "it is not a regular file";
+        fault = os_is_file(path) ? strerror(errno) : "it is not a regular file";
     } else if (!is_read || (is_known && (memcmp(head, own, 6) != 0 || memcmp(head + MACHINE, own + MACHINE,
                                                                              sizeof head - MACHINE) != 0))) {
         fault = "it is no library for this machine";

@@ -214,7 +214,7 @@ static int run_add(const cli_args *args)
         lmc_run_step step = LMC_INIT(lmc_run_step);
         const char *const path = snapshots[i].path;
         int exit_status = CLI_OK;
-        if (is_removed && lmc_is_directory(path) && !cli_is_own_directory(path)) {
+        if (is_removed && os_is_folder(path) && !cli_is_own_directory(path)) {
             exit_status =
                 cli_usage_error(args->command, "--rm needs a directory's own name: no link, \".\" or \"..\"");
         } else {

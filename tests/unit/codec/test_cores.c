@@ -8,7 +8,7 @@
 
 #include "lmc_test.h"
 
-#include "codec/common/cores.h"
+#include "os/os.h"
 #include "codec/frame/ctx.h"
 #include "lmc_experimental.h"
 
@@ -55,17 +55,17 @@ static void begin(const char *own)
 LMC_TEST(test_no_tree)
 {
     begin("");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 0);
-    CU_ASSERT_EQUAL(lmc_core_quota("/Nowhere/at/all"), 0);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 0);
+    CU_ASSERT_EQUAL(lmc_os_core_quota("/Nowhere/at/all"), 0);
     begin("0::/A/b\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 0);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 0);
 }
 
 static void check_v2(const char *text, unsigned wanted)
 {
     begin("0::/U/one\n");
     put("/sys/fs/cgroup/U/one/cpu.max", text);
-    CU_ASSERT_EQUAL(lmc_core_quota(root), wanted);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), wanted);
 }
 
 LMC_TEST(test_texts_of_version_2)
@@ -96,15 +96,15 @@ LMC_TEST(test_parents)
     put("/sys/fs/cgroup/A/b/c/cpu.max", "max 100000\n");
     put("/sys/fs/cgroup/A/b/cpu.max", "300000 100000\n");
     put("/sys/fs/cgroup/A/cpu.max", "800000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 3);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 3);
     put("/sys/fs/cgroup/A/b/c/cpu.max", "700000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 3);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 3);
     put("/sys/fs/cgroup/A/cpu.max", "150000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 2);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 2);
     put("/sys/fs/cgroup/other/cpu.max", "100000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 2);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 2);
     put("/sys/fs/cgroup/cpu.max", "50000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 1);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 1);
 }
 
 /* In a container the mount is the cgroup itself, whatever its host calls it. */
@@ -112,14 +112,14 @@ LMC_TEST(test_containers)
 {
     begin("0::/\n");
     put("/sys/fs/cgroup/cpu.max", "250000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 3);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 3);
     begin("0::/D/0123456789abcdef\n");
     put("/sys/fs/cgroup/cpu.max", "250000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 3);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 3);
     begin("0::/../../other\n"); /* a cgroup outside of the namespace: not to be looked for */
     put("/sys/fs/cgroup/cpu.max", "250000 100000\n");
     put("/sys/other/cpu.max", "100000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 3);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 3);
 }
 
 LMC_TEST(test_version_1)
@@ -127,21 +127,21 @@ LMC_TEST(test_version_1)
     begin("12:memory:/m\n4:cpu,cpuacct:/A/b\n1:name=systemd:/A\n0::/A/b\n");
     put("/sys/fs/cgroup/cpu,cpuacct/A/b/cpu.cfs_quota_us", "-1\n");
     put("/sys/fs/cgroup/cpu,cpuacct/A/b/cpu.cfs_period_us", "100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 0);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 0);
     put("/sys/fs/cgroup/cpu,cpuacct/A/cpu.cfs_quota_us", "220000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 0); /* no period */
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 0); /* no period */
     put("/sys/fs/cgroup/cpu,cpuacct/A/cpu.cfs_period_us", "50000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 5);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 5);
     put("/sys/fs/cgroup/unified/A/b/cpu.max", "400000 100000\n"); /* version 2 beside it */
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 4);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 4);
     begin("3:cpuacct,cpu:/\n");
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "300000\n");
     put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 3);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 3);
     begin("3:cpuset,cpuacct:/\n5:xcpu:/\n6:cpux:/\n"); /* none of these is the controller of quotas */
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "300000\n");
     put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 0);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 0);
 }
 
 /* Lines that are none, names of any length: nothing is read past its end, and what can be read counts. */
@@ -153,16 +153,16 @@ LMC_TEST(test_odd_lists)
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         begin(odd[i]);
         put("/sys/fs/cgroup/cpu.max", "100000 100000\n");
-        CU_ASSERT_EQUAL(lmc_core_quota(root), 0);
+        CU_ASSERT_EQUAL(lmc_os_core_quota(root), 0);
     }
     begin("nonsense\n0::/A\n");
     put("/sys/fs/cgroup/A/cpu.max", "100000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 1);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 1);
     memset(longer, 'x', sizeof longer - 1);
     memcpy(longer, "0::/", 4);
     begin(longer);
     put("/sys/fs/cgroup/cpu.max", "100000 100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 0);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 0);
     memcpy(longer + 4090 - sizeof root, "\n7:cpu:/c\n",
            10); /* a path that fits no buffer, then one that does */
     memset(longer + 4090 - sizeof root + 10, '\n', 10);
@@ -170,7 +170,7 @@ LMC_TEST(test_odd_lists)
     begin(longer);
     put("/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "200000\n");
     put("/sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n");
-    CU_ASSERT_EQUAL(lmc_core_quota(root), 2);
+    CU_ASSERT_EQUAL(lmc_os_core_quota(root), 2);
 }
 
 /* ---- this process ---- */

@@ -77,7 +77,7 @@ LMC_TEST(test_temporary)
     CU_ASSERT_EQUAL(os_create_temporary(in_root("not there")), -1);
     CU_ASSERT_EQUAL(os_temporary_directory(100), NULL);
     for (unsigned i = 0; os_temporary_directory(i); i++)
-        CU_ASSERT(os_is_absolute(os_temporary_directory(i)));
+        CU_ASSERT(os_root_nbytes(os_temporary_directory(i)) > 0);
 }
 
 LMC_TEST(test_unnamed)

@@ -179,7 +179,7 @@ LMC_TEST(test_program)
 {
     char *const path = os_program_path();
     CU_ASSERT_PTR_NOT_NULL_FATAL(path);
-    CU_ASSERT(os_is_absolute(path) && os_is_file(path));
+    CU_ASSERT(os_root_nbytes(path) > 0 && os_is_file(path));
     free(path);
     int ends[2];
     CU_ASSERT_FATAL(make_pipe(ends));

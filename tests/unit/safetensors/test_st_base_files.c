@@ -75,7 +75,7 @@ static lmc_status convert(const char *in, const char *out, const choice *wanted)
     options.choose_bases = choose;
     options.choose_user = (void *)wanted;
     const char *const out_path = lmc_test_path(out);
-    const os_place place = os_place_of(out_path);
+    const st_place place = st_place_of(out_path);
     return st_convert_file(lmc_test_path(in), &place, &options, &result, &diag);
 }
 

@@ -6,8 +6,8 @@
 #include "common/allocator.h"
 #include "common/bytes.h"
 #include "common/number.h"
-#include "common/open_folder.h"
-#include "common/path.h"
+#include "os/os.h"
+#include "os/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,22 +80,22 @@ LMC_TEST(test_open_folders)
     char path[] = "a/b/c";
     const char *name = NULL;
     int count = 0;
-    const int root_fd = lmc_open_folder(lmc_test_path(""));
+    const int root_fd = os_open_folder(lmc_test_path(""));
     CU_ASSERT_EQUAL(mkdirat(root_fd, "a", 0755), 0);
     CU_ASSERT_EQUAL(mkdirat(root_fd, "a/b", 0755), 0);
-    const int fd = lmc_open_folder_of(root_fd, path, &name);
+    const int fd = os_open_folder_of(root_fd, path, &name);
     CU_ASSERT(fd >= 0);
     CU_ASSERT_STRING_EQUAL(path, "a/b/c");
     CU_ASSERT_STRING_EQUAL(name, "c");
-    CU_ASSERT_EQUAL(lmc_visit_folder(fd, count_name, &count), 0);
+    CU_ASSERT_EQUAL(os_visit_folder(fd, count_name, &count), 0);
     CU_ASSERT_EQUAL(count, 0);
     CU_ASSERT_EQUAL(mkdirat(fd, "stop", 0755), 0);
-    CU_ASSERT_EQUAL(lmc_visit_folder(fd, count_name, &count), -7);
+    CU_ASSERT_EQUAL(os_visit_folder(fd, count_name, &count), -7);
     CU_ASSERT_EQUAL(count, 1);
     /* no link is followed on the way */
     CU_ASSERT_EQUAL(symlinkat("a", root_fd, "link"), 0);
     char by_link[] = "link/b/c";
-    CU_ASSERT_EQUAL(lmc_open_folder_of(root_fd, by_link, &name), -1);
+    CU_ASSERT_EQUAL(os_open_folder_of(root_fd, by_link, &name), -1);
     CU_ASSERT(errno == ELOOP || errno == ENOTDIR);
     CU_ASSERT_STRING_EQUAL(by_link, "link/b/c");
     CU_ASSERT_EQUAL(unlinkat(root_fd, "link", 0), 0);

@@ -4,7 +4,7 @@
  */
 #include "lmc_test_st.h"
 
-#include "safetensors/os/dir.h"
+#include "safetensors/files/directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
 
 static const lmc_allocator *const memory = &lmc_memory_default;
-static const os_attributes attributes = {.is_known = 1, .permissions = 0755};
+static const st_attributes attributes = {.is_known = 1, .permissions = 0755};
 
 static void make_directory(const char *name)
 {
@@ -24,17 +24,17 @@ static void make_file(const char *name, const char *text)
     lmc_test_write(lmc_test_path(name), text, strlen(text));
 }
 
-static lmc_status read_tree(os_tree *tree, const char *name, lmc_st_diag *diag)
+static lmc_status read_tree(st_listing *tree, const char *name, lmc_st_diag *diag)
 {
     st_diag_init(diag, "test");
-    return os_tree_read(tree, memory, lmc_test_path(name), diag);
+    return st_listing_read(tree, memory, lmc_test_path(name), diag);
 }
 
 /* ---- paths ---- */
 
 static void expect_true_path(const char *path, const char *expected)
 {
-    char *const found = os_true_path(memory, path);
+    char *const found = st_true_path(memory, path);
     CU_ASSERT_PTR_NOT_NULL_FATAL(found);
     CU_ASSERT_STRING_EQUAL(found, expected);
     st_release(memory, found);
@@ -56,7 +56,7 @@ LMC_TEST(test_true_paths)
     CU_ASSERT_PTR_NOT_NULL_FATAL(getcwd(expected, sizeof expected - 16));
     snprintf(given, sizeof given, "%s/no-such-name", expected);
     expect_true_path("no-such-name", given);
-    CU_ASSERT_PTR_NULL(os_true_path(memory, lmc_test_path("none/new")));
+    CU_ASSERT_PTR_NULL(st_true_path(memory, lmc_test_path("none/new")));
     CU_ASSERT_EQUAL(errno, ENOENT);
     unlink(lmc_test_path("link"));
     CU_ASSERT_EQUAL(rmdir(lmc_test_path("real")), 0);
@@ -67,7 +67,7 @@ LMC_TEST(test_true_paths)
 LMC_TEST(test_listing)
 {
     static const char *const names[] = {"a", "a.b", "a/b", "a/b/c", "a/z", "empty", "z"};
-    os_tree tree;
+    st_listing tree;
     make_directory("tree");
     make_directory("tree/a");
     make_directory("tree/a/b");
@@ -80,39 +80,39 @@ LMC_TEST(test_listing)
     CU_ASSERT_EQUAL_FATAL(tree.count, sizeof names / sizeof names[0]);
     for (size_t i = 0; i < tree.count; i++) {
         CU_ASSERT_STRING_EQUAL(tree.entries[i].path, names[i]);
-        CU_ASSERT_PTR_EQUAL(os_tree_find(&tree, names[i]), &tree.entries[i]);
+        CU_ASSERT_PTR_EQUAL(st_listing_find(&tree, names[i]), &tree.entries[i]);
     }
-    CU_ASSERT_PTR_NULL(os_tree_find(&tree, "a/b/d"));
-    CU_ASSERT_EQUAL(os_tree_find(&tree, "a/b/c")->nbytes, 5);
-    CU_ASSERT_EQUAL(os_tree_find(&tree, "z")->nbytes, 5); /* the file behind the link */
-    CU_ASSERT_TRUE(os_tree_find(&tree, "empty")->is_directory);
-    CU_ASSERT_FALSE(os_tree_find(&tree, "z")->is_directory);
-    os_tree_free(&tree);
-    CU_ASSERT_EQUAL(os_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_PTR_NULL(st_listing_find(&tree, "a/b/d"));
+    CU_ASSERT_EQUAL(st_listing_find(&tree, "a/b/c")->nbytes, 5);
+    CU_ASSERT_EQUAL(st_listing_find(&tree, "z")->nbytes, 5); /* the file behind the link */
+    CU_ASSERT_TRUE(st_listing_find(&tree, "empty")->is_directory);
+    CU_ASSERT_FALSE(st_listing_find(&tree, "z")->is_directory);
+    st_listing_free(&tree);
+    CU_ASSERT_EQUAL(st_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("tree")));
 }
 
 LMC_TEST(test_refused_entries)
 {
-    os_tree tree;
+    st_listing tree;
     make_directory("tree");
     CU_ASSERT_EQUAL(symlink("nowhere", lmc_test_path("tree/x")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
     CU_ASSERT_STRING_EQUAL(diag.file, lmc_test_path("tree/x"));
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     unlink(lmc_test_path("tree/x"));
     CU_ASSERT_EQUAL(symlink(".", lmc_test_path("tree/x")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_ARG);
-    os_tree_free(&tree);
+    st_listing_free(&tree);
     unlink(lmc_test_path("tree/x"));
     CU_ASSERT_EQUAL(mkfifo(lmc_test_path("tree/x"), 0600), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_ARG);
-    os_tree_free(&tree);
-    CU_ASSERT_EQUAL(os_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
+    st_listing_free(&tree);
+    CU_ASSERT_EQUAL(st_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
     CU_ASSERT_EQUAL(diag.os_errno, ENOENT);
-    os_tree_free(&tree);
-    CU_ASSERT_EQUAL(os_remove_name(AT_FDCWD, lmc_test_path("tree")), ENOENT);
+    st_listing_free(&tree);
+    CU_ASSERT_EQUAL(st_remove_name(AT_FDCWD, lmc_test_path("tree")), ENOENT);
 }
 
 /* Removing goes no further than links. */
@@ -122,23 +122,23 @@ LMC_TEST(test_removing_links)
     make_file("keep/file", "kept");
     make_directory("tree");
     CU_ASSERT_EQUAL(symlink("../keep", lmc_test_path("tree/link")), 0);
-    CU_ASSERT_EQUAL(os_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(st_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("keep/file")));
     lmc_test_remove(lmc_test_path("keep"));
 }
 
 /* ---- staging ---- */
 
-static lmc_status open_staging(os_staging *staging, const char *target, int force, lmc_st_diag *diag)
+static lmc_status open_staging(st_staging *staging, const char *target, int force, lmc_st_diag *diag)
 {
     st_diag_init(diag, "test");
-    return os_staging_open(staging, memory, lmc_test_path(target), lmc_test_path("source"), force, diag);
+    return st_staging_open(staging, memory, lmc_test_path(target), lmc_test_path("source"), force, diag);
 }
 
 LMC_TEST(test_staging)
 {
-    os_staging first;
-    os_staging second;
+    st_staging first;
+    st_staging second;
     make_directory("source");
     CU_ASSERT_EQUAL(open_staging(&first, "out", 0, &diag), LMC_OK);
     CU_ASSERT_STRING_EQUAL(first.path, lmc_test_path(".out.lmc-st-partial"));
@@ -150,10 +150,10 @@ LMC_TEST(test_staging)
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path(".out.lmc-st-partial/file")));
 
     /* left, then taken over, then named */
-    os_staging_leave(&first);
+    st_staging_leave(&first);
     CU_ASSERT_EQUAL(open_staging(&first, "out/", 0, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path(".out.lmc-st-partial/file")));
-    CU_ASSERT_EQUAL(os_staging_commit(&first, &attributes, 0, 1, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_staging_commit(&first, &attributes, 0, 1, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("out/file")));
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
 
@@ -161,7 +161,7 @@ LMC_TEST(test_staging)
     CU_ASSERT_EQUAL(diag.os_errno, EEXIST);
     CU_ASSERT_EQUAL(open_staging(&first, "out", 1, &diag), LMC_OK);
     make_file(".out.lmc-st-partial/other", "2");
-    CU_ASSERT_EQUAL(os_staging_commit(&first, &attributes, 1, 1, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_staging_commit(&first, &attributes, 1, 1, &diag), LMC_OK);
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("out/file")));
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("out/other")));
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
@@ -170,18 +170,18 @@ LMC_TEST(test_staging)
 /* Something comes into the place meanwhile. */
 LMC_TEST(test_late_arrivals)
 {
-    os_staging staging;
+    st_staging staging;
     lmc_test_remove(lmc_test_path("out"));
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
     make_directory("out");
-    CU_ASSERT_EQUAL(os_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_OK); /* an empty one */
+    CU_ASSERT_EQUAL(st_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_OK); /* an empty one */
     CU_ASSERT_EQUAL(rmdir(lmc_test_path("out")), 0);
 
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
     make_directory("out");
     make_file("out/theirs", "3");
-    CU_ASSERT_EQUAL(os_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_ERR_ARG);
-    os_staging_discard(&staging);
+    CU_ASSERT_EQUAL(st_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_ERR_ARG);
+    st_staging_discard(&staging);
     CU_ASSERT_EQUAL(diag.os_errno, EEXIST);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("out/theirs")));
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
@@ -189,13 +189,13 @@ LMC_TEST(test_late_arrivals)
 
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
     make_file("out", "a file");
-    CU_ASSERT_NOT_EQUAL(os_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_OK);
-    os_staging_discard(&staging);
+    CU_ASSERT_NOT_EQUAL(st_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_OK);
+    st_staging_discard(&staging);
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
     CU_ASSERT_EQUAL(unlink(lmc_test_path("out")), 0);
 
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
-    os_staging_discard(&staging);
+    st_staging_discard(&staging);
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 1);
 }
 
@@ -203,7 +203,7 @@ LMC_TEST(test_late_arrivals)
 LMC_TEST(test_bad_places)
 {
     static const char *const places[] = {"source", "source/", "source/inner", "source/../source/inner", ""};
-    os_staging staging;
+    st_staging staging;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         CU_ASSERT_EQUAL(open_staging(&staging, places[i], 1, &diag), LMC_ERR_ARG);
     make_file("file", "");
@@ -212,7 +212,7 @@ LMC_TEST(test_bad_places)
     CU_ASSERT_EQUAL(open_staging(&staging, "link/inner", 1, &diag), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(open_staging(&staging, "none/out", 1, &diag), LMC_ERR_IO);
     CU_ASSERT_EQUAL(open_staging(&staging, "sourc", 0, &diag), LMC_OK); /* only the beginning is equal */
-    os_staging_discard(&staging);
+    st_staging_discard(&staging);
 
     /* the unfinished directory's name is taken by something else */
     make_file(".out.lmc-st-partial", "");

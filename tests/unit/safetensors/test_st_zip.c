@@ -26,7 +26,7 @@ static lmc_status parse(const void *user, st_header *header, const st_header_tex
 
 static lmc_status read_with(int *is_like, st_contents *contents, const volatile int *cancel)
 {
-    os_input input;
+    st_input input;
     lmc_st_diag diag;
     char path[] = "/tmp/lmc-st-test-zip-XXXXXX";
     const int fd = mkstemp(path);
@@ -34,7 +34,7 @@ static lmc_status read_with(int *is_like, st_contents *contents, const volatile 
     close(fd);
     lmc_test_write(path, file.at, file.nbytes);
     st_diag_init(&diag, path);
-    CU_ASSERT_EQUAL_FATAL(os_input_open(&input, path, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(st_input_open(&input, path, &diag), LMC_OK);
     const st_reading reading = {
         .input = &input, .path = path, .memory = &lmc_memory_default, .cancel = cancel, .parse = parse};
     *contents = (st_contents){0};
@@ -44,7 +44,7 @@ static lmc_status read_with(int *is_like, st_contents *contents, const volatile 
         CU_ASSERT_TRUE(diag.text[0] != '\0');
         st_contents_free(contents, &lmc_memory_default);
     }
-    os_input_close(&input);
+    st_input_close(&input);
     (void)unlink(path);
     return status;
 }

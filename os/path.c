@@ -1,13 +1,17 @@
 /*
- * path.c - paths: their text, the names of files, and what they lead to.
+ * path.c - the text of paths.
  */
-#define _FILE_OFFSET_BITS 64
+#include "os/path.h"
 
-#include "common/path.h"
+#include "os/os.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+
+static int is_separator(char character)
+{
+    return character != '\0' && strchr(os_separators, character) != NULL;
+}
 
 /* 1 if the last component of the path has this suffix and something before it. */
 static int has_suffix(const char *path, const char *suffix)
@@ -30,23 +34,26 @@ int lmc_is_archive_name(const char *path)
 
 size_t lmc_path_length(const char *path)
 {
+    const size_t root = os_root_nbytes(path);
     size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
+    while (length > root && is_separator(path[length - 1]))
         length--;
     return length;
 }
 
 const char *lmc_last_component(const char *path)
 {
-    const char *const slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    const char *name = path;
+    for (const char *at = path; *at != '\0'; at++)
+        name = is_separator(*at) ? at + 1 : name;
+    return name;
 }
 
 char *lmc_path_join(const lmc_allocator *memory, const char *directory, const char *name, const char *suffix)
 {
     const size_t end = strlen(directory);
     const size_t capacity = end + strlen(name) + strlen(suffix) + 2;
-    const int needs_slash = end > 0 && directory[end - 1] != '/' && name[0] != '\0';
+    const int needs_slash = end > 0 && !is_separator(directory[end - 1]) && name[0] != '\0';
     char *const path = memory->allocate(memory->user, capacity);
     if (path)
         snprintf(path, capacity, "%s%s%s%s", directory, needs_slash ? "/" : "", name, suffix);
@@ -55,21 +62,10 @@ char *lmc_path_join(const lmc_allocator *memory, const char *directory, const ch
 
 char *lmc_directory_of(const lmc_allocator *memory, const char *path)
 {
-    const size_t end = (size_t)(lmc_last_component(path) - path); /* behind the last slash */
+    const size_t root = os_root_nbytes(path);
+    const size_t end = (size_t)(lmc_last_component(path) - path); /* behind the last separator */
     char *const directory = lmc_path_join(memory, end == 0 ? "." : path, "", "");
     if (directory && end > 0)
-        directory[end == 1 ? 1 : end - 1] = '\0';
+        directory[end <= root ? root : end - 1] = '\0';
     return directory;
-}
-
-int lmc_is_directory(const char *path)
-{
-    struct stat found;
-    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
-}
-
-int lmc_is_file(const char *path)
-{
-    struct stat found;
-    return stat(path, &found) == 0 && S_ISREG(found.st_mode);
 }

@@ -1,23 +1,17 @@
 /*
- * tree.c - os/dir.h: what is in a directory and below it. Folders are opened from the ones that hold them, so that
+ * tree.c - directory.h: what is in a directory and below it. Folders are opened from the ones that hold them, so that
  * none is swapped for a link on the way.
  */
-#define _FILE_OFFSET_BITS 64
+#include "safetensors/files/directory.h"
 
-#include "safetensors/os/dir.h"
-#include "safetensors/os/stat.h"
-
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h> /* qsort */
 #include <string.h>
-#include <unistd.h>
 
 #define DEPTH_MAX 100
 
 typedef struct lister {
-    os_tree *tree;
+    st_listing *tree;
     const char *root; /* for messages */
     int is_as_it_stands;
     lmc_st_diag *diag;
@@ -60,12 +54,12 @@ static lmc_status list_directory(const lister *lister, int fd, const char *direc
 static lmc_status list_name(const lister *lister, int folder_fd, const char *directory, const char *name,
                             unsigned depth)
 {
-    struct stat own;
-    struct stat meant;
-    os_tree *const tree = lister->tree;
+    os_state own;
+    os_state meant;
+    st_listing *const tree = lister->tree;
     if (tree->count == tree->capacity) {
         const size_t capacity = tree->capacity == 0 ? 64 : 2 * tree->capacity;
-        os_entry *const larger = st_allocate_array(tree->memory, capacity, sizeof *larger);
+        st_dir_entry *const larger = st_allocate_array(tree->memory, capacity, sizeof *larger);
         if (!larger)
             return st_fail_nomem(lister->diag);
         if (tree->count > 0)
@@ -74,30 +68,31 @@ static lmc_status list_name(const lister *lister, int folder_fd, const char *dir
         tree->entries = larger;
         tree->capacity = capacity;
     }
-    os_entry *const entry = &tree->entries[tree->count];
+    st_dir_entry *const entry = &tree->entries[tree->count];
     char *const path = lmc_path_join(tree->memory, directory, name, "");
-    *entry = (os_entry){.path = path};
+    *entry = (st_dir_entry){.path = path};
     if (!path)
         return st_fail_nomem(lister->diag);
     tree->count++;
-    if (fstatat(folder_fd, name, &own, AT_SYMLINK_NOFOLLOW) != 0)
-        return fail_os(lister, path, errno, "cannot open");
+    int os_errno = os_lstat(folder_fd, name, &own);
     meant = own;
+    if (os_errno == 0 && own.kind == OS_LINK && !lister->is_as_it_stands)
+        os_errno = os_stat(folder_fd, name, &meant);
+    if (os_errno != 0)
+        return fail_os(lister, path, os_errno, "cannot open");
     if (!lister->is_as_it_stands) {
-        if (S_ISLNK(own.st_mode) && fstatat(folder_fd, name, &meant, 0) != 0)
-            return fail_os(lister, path, errno, "cannot open");
-        if (S_ISLNK(own.st_mode) && S_ISDIR(meant.st_mode))
+        if (own.kind == OS_LINK && meant.kind == OS_FOLDER)
             return refuse_entry(lister, path, "is a link to a directory: links to files only");
-        if (!S_ISREG(meant.st_mode) && !S_ISDIR(meant.st_mode))
+        if (meant.kind != OS_FILE && meant.kind != OS_FOLDER)
             return refuse_entry(lister, path, "is not a regular file (a pipe, socket or device)");
     }
-    entry->is_directory = S_ISDIR(meant.st_mode);
-    entry->nbytes = (uint64_t)meant.st_size;
-    os_take_identity(&entry->identity, &own);
-    os_take_attributes(&entry->attributes, &meant);
+    entry->is_directory = meant.kind == OS_FOLDER;
+    entry->nbytes = meant.nbytes;
+    entry->state = own;
+    entry->attributes = st_attributes_of(&meant);
     if (!entry->is_directory)
         return LMC_OK;
-    const int fd = lmc_open_own_folder(folder_fd, name);
+    const int fd = os_open_own_folder(folder_fd, name);
     return fd < 0 ? fail_os(lister, path, errno, "cannot list the directory")
                   : list_directory(lister, fd, path, depth + 1);
 }
@@ -118,8 +113,8 @@ static lmc_status list_directory(const lister *lister, int fd, const char *direc
         listing.status = st_fail(lister->diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                                  "more than %u nested directories", DEPTH_MAX);
     }
-    const int os_errno = listing.status == LMC_OK ? lmc_visit_folder(fd, visit_name, &listing) : -1;
-    close(fd);
+    const int os_errno = listing.status == LMC_OK ? os_visit_folder(fd, visit_name, &listing) : -1;
+    (void)os_close(fd);
     return os_errno > 0 ? fail_os(lister, directory, os_errno, "cannot list the directory") : listing.status;
 }
 
@@ -127,43 +122,41 @@ static lmc_status list_directory(const lister *lister, int fd, const char *direc
 
 static int compare_entries(const void *left, const void *right)
 {
-    return strcmp(((const os_entry *)left)->path, ((const os_entry *)right)->path);
+    return strcmp(((const st_dir_entry *)left)->path, ((const st_dir_entry *)right)->path);
 }
 
 /* Reads the tree below `fd`, and closes it; fd -1: it could not be opened, as errno says. */
-static lmc_status read_tree(os_tree *tree, const lmc_allocator *memory, int fd, const char *root,
+static lmc_status read_tree(st_listing *tree, const lmc_allocator *memory, int fd, const char *root,
                             int is_as_it_stands, lmc_st_diag *diag)
 {
     const lister lister = {tree, root, is_as_it_stands, diag};
-    struct stat found;
-    *tree = (os_tree){.memory = memory};
-    if (fd < 0 || fstat(fd, &found) != 0) {
-        const int os_errno = errno;
+    *tree = (st_listing){.memory = memory};
+    const int os_errno = fd < 0 ? errno : os_fstat(fd, &tree->root_state);
+    if (os_errno != 0) {
         if (fd >= 0)
-            close(fd);
+            (void)os_close(fd);
         return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot open");
     }
-    os_take_identity(&tree->root_identity, &found);
-    os_take_attributes(&tree->root, &found);
+    tree->root = st_attributes_of(&tree->root_state);
     const lmc_status status = list_directory(&lister, fd, "", 0);
     if (status == LMC_OK && tree->count > 0)
         qsort(tree->entries, tree->count, sizeof *tree->entries, compare_entries);
     return status;
 }
 
-lmc_status os_tree_read(os_tree *tree, const lmc_allocator *memory, const char *root, lmc_st_diag *diag)
+lmc_status st_listing_read(st_listing *tree, const lmc_allocator *memory, const char *root, lmc_st_diag *diag)
 {
     st_diag_set_file(diag, root);
-    return read_tree(tree, memory, open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), root, 0, diag);
+    return read_tree(tree, memory, os_open_folder(root), root, 0, diag);
 }
 
-lmc_status os_tree_read_as_it_stands(os_tree *tree, const lmc_allocator *memory, int fd, const char *root,
+lmc_status st_listing_read_as_it_stands(st_listing *tree, const lmc_allocator *memory, int fd, const char *root,
                                      lmc_st_diag *diag)
 {
-    return read_tree(tree, memory, openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), root, 1, diag);
+    return read_tree(tree, memory, os_open_own_folder(fd, "."), root, 1, diag);
 }
 
-void os_tree_free(os_tree *tree)
+void st_listing_free(st_listing *tree)
 {
     for (size_t i = 0; i < tree->count; i++)
         st_release(tree->memory, tree->entries[i].path);
@@ -181,21 +174,21 @@ typedef struct path_key {
 static int compare_path(const void *left, const void *right)
 {
     const path_key *const key = left;
-    const char *const path = ((const os_entry *)right)->path;
+    const char *const path = ((const st_dir_entry *)right)->path;
     const int order = strncmp(key->path, path, key->nbytes);
     return order != 0 || path[key->nbytes] == '\0' ? order : -1;
 }
 
-const os_entry *os_tree_find_original(const os_tree *tree, const char *path, size_t suffix_nbytes)
+const st_dir_entry *st_listing_find_original(const st_listing *tree, const char *path, size_t suffix_nbytes)
 {
     const path_key key = {path, strlen(path) - suffix_nbytes};
     return tree->count == 0 ? NULL
                             : bsearch(&key, tree->entries, tree->count, sizeof *tree->entries, compare_path);
 }
 
-const os_entry *os_tree_find(const os_tree *tree, const char *path)
+const st_dir_entry *st_listing_find(const st_listing *tree, const char *path)
 {
-    return os_tree_find_original(tree, path, 0);
+    return st_listing_find_original(tree, path, 0);
 }
 
 /* ---- folders of similar names ---- */
@@ -207,7 +200,7 @@ static const char *skip_digits(const char *text)
     return text;
 }
 
-int os_is_similar_name(const char *a, const char *b)
+int st_is_similar_name(const char *a, const char *b)
 {
     while (*a != '\0' && *b != '\0') {
         const char *const a_end = skip_digits(a);
@@ -220,32 +213,43 @@ int os_is_similar_name(const char *a, const char *b)
     return *a == *b;
 }
 
-int os_find_similar_folder(const lmc_allocator *memory, const char *directory, const char *name, char **found)
+/* A folder that is looked for. */
+typedef struct similar {
+    const lmc_allocator *memory;
+    const char *directory, *name;
+    char *found;
+    int is_single, has_memory;
+} similar;
+
+/* Ends the list once there is more than one. */
+static int visit_similar(void *user, const char *name)
 {
-    DIR *const stream = opendir(directory);
-    int is_single = 1;
-    int has_memory = 1;
-    const struct dirent *entry = NULL;
-    *found = NULL;
-    while (stream && is_single && has_memory && (entry = readdir(stream)) != NULL) {
-        if (!os_is_similar_name(entry->d_name, name))
-            continue;
-        char *const path = lmc_path_join(memory, directory, entry->d_name, "");
-        has_memory = path != NULL;
-        if (!path || !lmc_is_directory(path)) {
-            st_release(memory, path);
-        } else if (*found) {
-            st_release(memory, path);
-            is_single = 0;
-        } else {
-            *found = path;
-        }
+    similar *const similar = user;
+    if (!st_is_similar_name(name, similar->name))
+        return 0;
+    char *const path = lmc_path_join(similar->memory, similar->directory, name, "");
+    similar->has_memory = path != NULL;
+    if (path && os_is_folder(path) && !similar->found) {
+        similar->found = path;
+        return 0;
     }
-    if (stream)
-        closedir(stream);
-    if (is_single && has_memory)
-        return 1;
-    st_release(memory, *found);
-    *found = NULL;
-    return has_memory;
+    similar->is_single = !path || !os_is_folder(path);
+    st_release(similar->memory, path);
+    return !similar->has_memory || !similar->is_single;
+}
+
+int st_find_similar_folder(const lmc_allocator *memory, const char *directory, const char *name, char **found)
+{
+    similar similar = {memory, directory, name, NULL, 1, 1};
+    const int fd = os_open_folder(directory);
+    if (fd >= 0) {
+        (void)os_visit_folder(fd, visit_similar, &similar);
+        (void)os_close(fd);
+    }
+    if (!similar.is_single || !similar.has_memory) {
+        st_release(memory, similar.found);
+        similar.found = NULL;
+    }
+    *found = similar.found;
+    return similar.has_memory;
 }

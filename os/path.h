@@ -1,8 +1,8 @@
 /*
- * path.h - paths: their text, the names of files, and what they lead to.
+ * path.h - the text of paths, and the names of files.
  */
-#ifndef LMC_COMMON_PATH_H
-#define LMC_COMMON_PATH_H
+#ifndef LMC_OS_PATH_H
+#define LMC_OS_PATH_H
 
 #include <stddef.h>
 
@@ -26,9 +26,5 @@ char *lmc_path_join(const lmc_allocator *memory, const char *directory, const ch
 
 /* The directory that a file of this path is in; "." for a name alone. To be released. NULL: out of memory. */
 char *lmc_directory_of(const lmc_allocator *memory, const char *path);
-
-/* 1 if the path, with links followed, is a directory, or a regular file. */
-int lmc_is_directory(const char *path);
-int lmc_is_file(const char *path);
 
 #endif

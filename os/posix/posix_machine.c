@@ -1,16 +1,38 @@
 /*
- * machine.c - asks the machine for the room that its limits leave, and for pages of memory (os/file.h).
+ * posix_machine.c - time, memory and random numbers. madvise() and mincore() are beyond POSIX 2008.
  */
-#if defined __linux__ && !defined _GNU_SOURCE
-#define _GNU_SOURCE /* madvise(), mincore() */
-#endif
-#include "safetensors/os/file.h"
+#include "os/posix/posix.h"
 
-#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
+
+uint64_t os_clock_ns(void)
+{
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void os_sleep_ms(unsigned milliseconds)
+{
+    const struct timespec pause = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000L};
+    (void)nanosleep(&pause, NULL);
+}
+
+uint64_t os_unforeseen_u64(void)
+{
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t place = (uint64_t)(uintptr_t)&now; /* moved by address space randomisation */
+    return ((uint64_t)now.tv_nsec << 32) ^ (uint64_t)now.tv_sec ^ place * 0x9e3779b97f4a7c15u;
+}
+
+/* ---- memory ---- */
 
 /* Bytes that a limit leaves; field: of /proc/self/statm, which counts pages: what counts against it. If nobody tells,
  * nothing does. */

@@ -1,0 +1,26 @@
+/*
+ * posix.h - what the files of os/posix/ share. To be included first: it asks for calls beyond POSIX 2008, which Linux
+ * and macOS have under names of their own.
+ */
+#ifndef LMC_OS_POSIX_POSIX_H
+#define LMC_OS_POSIX_POSIX_H
+
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#ifdef __APPLE__
+#define _DARWIN_C_SOURCE
+#endif
+#define _FILE_OFFSET_BITS 64
+
+#include "os/os.h"
+
+#include <fcntl.h>
+
+/* The folder for calls such as openat(). */
+static inline int posix_folder(int folder_fd)
+{
+    return folder_fd == OS_HERE ? AT_FDCWD : folder_fd;
+}
+
+#endif
