@@ -77,7 +77,7 @@ int win_open_again(HANDLE handle, ACCESS_MASK rights, ULONG options, HANDLE *aga
 /* What the handle is of. Returns 0 or an errno. */
 int win_state(HANDLE handle, os_state *state);
 
-/* 1 if it is a symbolic link or a junction, 0 if it is another reparse point, or none. */
+/* 1 if it is a symbolic link, a junction, or another name for something else. */
 int win_is_link(HANDLE handle);
 
 #endif

@@ -7,6 +7,7 @@
 
 #define IO_NBYTES_MAX ((size_t)1 << 30)
 #define PIPE_NBYTES 4096 /* so much fits in the smallest pipe */
+#define SPIN_NS 4000000U /* a program that writes fast fills the pipe again in less */
 #define POLL_MS 10
 #define HOLE_NBYTES_MIN ((uint64_t)1 << 20) /* a smaller hole is not worth a sparse file */
 
@@ -128,15 +129,19 @@ int os_wait_to_read(int fd, unsigned milliseconds)
     const HANDLE handle = win_handle(fd);
     if (handle == INVALID_HANDLE_VALUE || GetFileType(handle) != FILE_TYPE_PIPE)
         return 1;
-    const uint64_t end = GetTickCount64() + milliseconds;
+    const uint64_t begin = os_clock_ns();
     for (;;) {
         DWORD there = 0;
         if (!PeekNamedPipe(handle, NULL, 0, NULL, &there, NULL) || there > 0)
             return 1; /* something, or an error, which the next call on it tells of */
-        const uint64_t now = GetTickCount64();
-        if (now >= end)
+        const uint64_t gone = os_clock_ns() - begin;
+        if (gone / 1000000U >= milliseconds)
             return 0;
-        Sleep(end - now < POLL_MS ? (DWORD)(end - now) : POLL_MS);
+        if (gone < SPIN_NS)
+            (void)SwitchToThread();
+        else
+            Sleep(milliseconds - gone / 1000000U < POLL_MS ? (DWORD)(milliseconds - gone / 1000000U)
+                                                           : POLL_MS);
     }
 }
 

@@ -107,31 +107,33 @@ int win_open_again(HANDLE handle, ACCESS_MASK rights, ULONG options, HANDLE *aga
     return open_name(&name, &opening, again);
 }
 
-int win_is_link(HANDLE handle)
+/* The tag of a reparse point; 0: it is none, or one of Wine's, which stands for nothing. */
+static DWORD reparse_tag(HANDLE handle)
 {
     FILE_ATTRIBUTE_TAG_INFO info;
-    return GetFileInformationByHandleEx(handle, FileAttributeTagInfo, &info, sizeof info) &&
-           (info.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0 &&
-           (info.ReparseTag == IO_REPARSE_TAG_SYMLINK || info.ReparseTag == IO_REPARSE_TAG_MOUNT_POINT);
+    const int is_found = GetFileInformationByHandleEx(handle, FileAttributeTagInfo, &info, sizeof info) != 0;
+    return is_found && (info.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0 ? info.ReparseTag : 0;
 }
 
-/* Opens what has the name itself: a link is refused with `link_errno`. What has another reparse point is opened by way
- * of it, as its file system wants it. */
+int win_is_link(HANDLE handle)
+{
+    return IsReparseTagNameSurrogate(reparse_tag(handle)) != 0;
+}
+
+/* Opens what has the name itself: a link is refused with `link_errno`. What has another reparse point, as a file that
+ * is kept elsewhere, is opened by way of it. */
 static int open_own(int folder_fd, const char *name, win_opening opening, int link_errno, HANDLE *handle)
 {
-    FILE_ATTRIBUTE_TAG_INFO info;
+    HANDLE itself = NULL;
     const ULONG options = opening.options;
     opening.options = options | FILE_OPEN_REPARSE_POINT;
-    const int os_errno = win_open(folder_fd, name, &opening, handle);
-    if (os_errno != 0)
+    int os_errno = win_open(folder_fd, name, &opening, &itself);
+    *handle = itself;
+    if (os_errno != 0 || reparse_tag(itself) == 0)
         return os_errno;
-    if (!GetFileInformationByHandleEx(*handle, FileAttributeTagInfo, &info, sizeof info) ||
-        (info.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) == 0 || info.ReparseTag == 0)
-        return 0;
-    const int is_link = win_is_link(*handle);
-    CloseHandle(*handle);
-    opening.options = options;
-    return is_link ? link_errno : win_open(folder_fd, name, &opening, handle);
+    os_errno = win_is_link(itself) ? link_errno : win_open_again(itself, opening.rights, options, handle);
+    CloseHandle(itself);
+    return os_errno;
 }
 
 int os_open(int folder_fd, const char *name)
@@ -154,7 +156,7 @@ int os_create(int folder_fd, const char *name, unsigned permissions)
 {
     const win_opening opening = {.rights = GENERIC_READ | GENERIC_WRITE,
                                  .disposition = FILE_CREATE,
-                                 .options = FILE_NON_DIRECTORY_FILE,
+                                 .options = FILE_NON_DIRECTORY_FILE | FILE_OPEN_REPARSE_POINT,
                                  .attributes = (permissions & 0222) == 0 ? FILE_ATTRIBUTE_READONLY : 0};
     HANDLE handle = NULL;
     const int os_errno = win_open(folder_fd, name, &opening, &handle);
