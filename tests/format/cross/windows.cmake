@@ -17,6 +17,6 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
 set(CMAKE_SHARED_LINKER_FLAGS_INIT -static)
 
-# In place of CUnit, of which there is no cross package.
-set(CUNIT_INCLUDE_DIR ${CMAKE_CURRENT_LIST_DIR})
+# In place of CUnit, of which there is no cross package, and of what tests include that Windows does not have.
+set(CUNIT_INCLUDE_DIR ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_CURRENT_LIST_DIR}/windows)
 set(CUNIT_LIBRARY m) # nothing to link
