@@ -12,6 +12,7 @@
 #ifndef LMC_OS_OS_H
 #define LMC_OS_OS_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -150,6 +151,16 @@ int os_make_folder(int folder_fd, const char *name, unsigned permissions);
  * the list and is returned. */
 int os_visit_folder(int folder_fd, int (*visit)(void *user, const char *name), void *user);
 
+/* The same for the folder of this path. */
+static inline int os_visit_path(const char *path, int (*visit)(void *user, const char *name), void *user)
+{
+    const int fd = os_open_folder(path);
+    const int result = fd < 0 ? errno : os_visit_folder(fd, visit, user);
+    if (fd >= 0)
+        (void)os_close(fd);
+    return result;
+}
+
 /* 0 if names in the folder (its path below an open one, or ".") may be removed by this user. */
 int os_may_remove_from(int folder_fd, const char *folder);
 
@@ -178,6 +189,9 @@ char *os_real_path(const char *path);
 
 /* The characters that separate components of a path: "/", on Windows also the backslash. */
 extern const char os_separators[];
+
+/* What separates paths in a variable such as PATH: ":", or ";". */
+extern const char os_list_separator[];
 
 /* Length of the root that the path begins with, its separator included: "/", "C:/", "//server/share/"; 0: the path is
  * relative. */
@@ -244,6 +258,9 @@ void os_catch_signals(volatile int *signal_number, int once);
 int os_broken_pipe_ends(void);
 void os_end_by_broken_pipe(void);
 
+/* Descriptors of the standard streams. */
+enum { OS_STDIN, OS_STDOUT, OS_STDERR };
+
 #define OS_SIGNAL_INTERRUPT 2
 #define OS_SIGNAL_BROKEN_PIPE 13
 
@@ -278,12 +295,15 @@ void os_watch_remove(int watch_fd, int id);
  * than 0. Returns 1 after a change; all of them count as seen. */
 int os_watch_wait(int watch_fd, uint64_t milliseconds, const volatile int *signal_number);
 
-/* ---- loaded libraries ---- */
+/* ---- libraries ---- */
+
+/* 1 if the file is a library by its name: "libX.so", with or without a version; "libX.dylib"; "X.dll". */
+int os_is_library_name(const char *name);
 
 /* The library or program that holds this address: *base is where it is loaded. Returns 0 if there is none. */
 int os_library_find(const void *address, const void **base);
 
-/* A handle on it for os_library_symbol(), which keeps it loaded; NULL: not to be had. */
+/* A handle on it for os_library_symbol(), which keeps it loaded; address NULL: of the program. NULL: not to be had. */
 void *os_library_open(const void *address);
 void os_library_close(void *library);
 void *os_library_symbol(void *library, const char *name);

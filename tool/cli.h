@@ -76,11 +76,8 @@ void cli_flush_output(void);
 /* Flushes stdout. Returns the exit status. */
 int cli_finish_output(void);
 
-/* Ends the program as SIGPIPE would have if the reader of standard output has left. To be called last. */
+/* Ends the program as a broken pipe would have if the reader of standard output has left. To be called last. */
 void cli_follow_reader(void);
-
-/* 1 if SIGPIPE was not ignored when the program began: then a reader that leaves is no fault to tell of. */
-extern int cli_ends_by_sigpipe;
 
 /* ---- names, paths and shapes on a terminal and in JSON (shown.c) ----
  *
@@ -102,6 +99,13 @@ void cli_json_text(const char *text);
 
 /* Prints stored / original, or null if the original is empty. */
 void cli_json_ratio(uint64_t stored_nbytes, uint64_t nbytes);
+
+/* ---- the kernel sets (commands/cmd_doctor.c) ---- */
+
+/* The word after which this program tries the set that it chooses and prints "NAME IS_RIGHT FRAME_VERSION"; it is in no
+ * help text. */
+#define CLI_TRY_KERNELS "__try-kernels"
+int cli_try_kernels(void);
 
 /* ---- completion of command lines (complete.c) ---- */
 

@@ -1,11 +1,11 @@
 /*
  * complete.c - what a shell may offer for the last word of a command line, from the tables of commands and options.
  */
+#include "os/os.h"
 #include "tool/cli.h"
 
 #include "tool/tool_path.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static void offer_options(const line *line)
 
 static char *expand_home(const char *path)
 {
-    const char *const home = getenv("HOME");
+    const char *const home = os_environment("HOME");
     return path[0] == '~' && path[1] == '/' && home ? lmc_path_join(&lmc_memory_default, home, path + 2, "")
                                                     : lmc_path_join(&lmc_memory_default, path, "", "");
 }
@@ -90,6 +90,13 @@ static void offer_models(const line *line)
     }
     lmc_store_close(store);
     free(path);
+}
+
+static int offer_step(void *user, const char *name)
+{
+    if (strspn(name, "0123456789") == strlen(name))
+        offer(user, name, "step");
+    return 0;
 }
 
 /* What an operand or a value is called in the help texts says what may stand there. */
@@ -116,13 +123,8 @@ static void offer_kind(const line *line, const char *kind)
     } else if (strcmp(kind, "STEP") == 0 && line->operand_count > 0) {
         /* the folders of a run that are named by a number; the list of steps need not be sound for that */
         char *const path = expand_home(line->operands[0]);
-        DIR *const directory = path ? opendir(path) : NULL;
-        for (const struct dirent *entry = directory ? readdir(directory) : NULL; entry;
-             entry = readdir(directory))
-            if (strspn(entry->d_name, "0123456789") == strlen(entry->d_name))
-                offer(line, entry->d_name, "step");
-        if (directory)
-            closedir(directory);
+        if (path)
+            (void)os_visit_path(path, offer_step, (void *)line);
         free(path);
     } else if (strcmp(kind, "MODEL") == 0 && line->operand_count > 0) {
         offer_models(line);

@@ -3,6 +3,7 @@
  */
 #include "tool/files.h"
 
+#include "os/os.h"
 #include "tool/inputs.h"
 #include "tool/removal.h"
 #include "tool/tool_path.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int is_stream(const char *path)
 {
@@ -100,9 +100,9 @@ lmc_st_convert_options cli_job_convert_options(const cli_job *job)
     options.force = (args->seen & CLI_OPT_FORCE) != 0;
     options.no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
     options.has_in_fd = is_stream(job->in_path);
-    options.in_fd = options.has_in_fd ? STDIN_FILENO : 0;
+    options.in_fd = options.has_in_fd ? OS_STDIN : 0;
     options.has_out_fd = !job->out_path;
-    options.out_fd = options.has_out_fd ? STDOUT_FILENO : 0;
+    options.out_fd = options.has_out_fd ? OS_STDOUT : 0;
     options.base = args->base;
     options.base_dirs = args->base_dirs;
     options.base_dir_count = args->base_dir_count;
@@ -122,9 +122,9 @@ lmc_st_restore_options cli_job_restore_options(const cli_job *job)
     options.force = (args->seen & CLI_OPT_FORCE) != 0;
     options.no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
     options.has_in_fd = is_stream(job->in_path);
-    options.in_fd = options.has_in_fd ? STDIN_FILENO : 0;
+    options.in_fd = options.has_in_fd ? OS_STDIN : 0;
     options.has_out_fd = !job->out_path;
-    options.out_fd = options.has_out_fd ? STDOUT_FILENO : 0;
+    options.out_fd = options.has_out_fd ? OS_STDOUT : 0;
     options.base = args->base;
     options.base_dirs = args->base_dirs;
     options.base_dir_count = args->base_dir_count;
@@ -139,7 +139,7 @@ lmc_st_verify_options cli_job_verify_options(const cli_job *job)
     lmc_st_verify_options options = LMC_INIT(lmc_st_verify_options);
     options.common = job->common;
     options.has_in_fd = is_stream(job->in_path);
-    options.in_fd = options.has_in_fd ? STDIN_FILENO : 0;
+    options.in_fd = options.has_in_fd ? OS_STDIN : 0;
     options.base = job->args->base;
     options.base_dirs = job->args->base_dirs;
     options.base_dir_count = job->args->base_dir_count;
@@ -278,7 +278,7 @@ int cli_run_files(const cli_work *work, const cli_args *args)
         fault = "standard input and output take one file at a time";
     else if (args->operand_count > 1 && args->output && !os_is_folder(args->output))
         fault = "with several inputs, -o must name an existing directory";
-    else if (uses_stdout && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
+    else if (uses_stdout && (args->seen & CLI_OPT_FORCE) == 0 && os_is_terminal(OS_STDOUT))
         fault = "standard output is a terminal: redirect it, or add -f";
     if (fault)
         return cli_usage_error(work->name, "%s", fault);

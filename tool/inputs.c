@@ -1,21 +1,16 @@
 /*
  * inputs.c - the files that a command reads, and the bases of archives.
  */
-#define _FILE_OFFSET_BITS 64
-#define _XOPEN_SOURCE 700 /* realpath */
-
 #include "tool/inputs.h"
 #include "lmc_st_experimental.h"
 
+#include "os/os.h"
 #include "tool/tool_path.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 lmc_st_common cli_common(const cli_args *args)
 {
@@ -37,13 +32,12 @@ lmc_st_compare_options cli_compare_options(const cli_args *args)
 static int check_base_file(const char *path)
 {
     lmc_st_diag diag;
-    struct stat found;
-    /* without O_NONBLOCK, opening a pipe would wait for a writer */
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    os_state found;
+    const int fd = os_open(OS_HERE, path);
     if (fd < 0)
         return cli_fail_os(path, errno, "cannot open");
-    const int is_file = fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
-    close(fd);
+    const int is_file = os_fstat(fd, &found) == 0 && found.kind == OS_FILE;
+    (void)os_close(fd);
     if (is_file)
         return CLI_OK;
     cli_set_diag(&diag, path, LMC_ERR_ARG, "is not a regular file (a pipe, socket or device)");
@@ -128,7 +122,7 @@ static void check_base(removal_check *check, const lmc_st_file *archive, const l
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     char shown[200];
     const size_t length = strlen(check->true_in);
-    char *const found = realpath(lmc_st_path(base), NULL);
+    char *const found = os_real_path(lmc_st_path(base));
     if (!found) {
         check->exit_status = cli_fail_os(lmc_st_path(base), errno, "cannot find");
     } else if (strncmp(found, check->true_in, length) == 0 &&
@@ -172,7 +166,7 @@ int cli_base_allows_removal(const cli_args *args, const char *archive_path, cons
     lmc_status status = LMC_OK;
     if (!args->base)
         return CLI_OK;
-    check.true_in = realpath(in_path, NULL);
+    check.true_in = os_real_path(in_path);
     if (!check.true_in)
         return cli_fail_os(in_path, errno, "cannot find");
     if (os_is_folder(archive_path))

@@ -1,25 +1,18 @@
 /*
  * main.c - lmc-st: the table of commands, help, signals, and what happens before and after a command.
  */
+#include "os/os.h"
 #include "tool/cli.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 const cli_command *const cli_commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_cat,     &cli_ls,
                                            &cli_info,    &cli_get,     &cli_diff,   &cli_analyze, &cli_bench,
                                            &cli_doctor,  &cli_run,     &cli_store,  NULL};
 
+/* Set by a signal. The work notices it between two blocks and removes what it has written. */
 volatile int cli_cancel;
-
-/* The work notices cli_cancel between two blocks and removes what it has written. */
-static void on_signal(int number)
-{
-    __atomic_store_n(&cli_cancel, number, __ATOMIC_RELAXED);
-}
 
 const cli_command *const *cli_commands_of(const cli_command *command)
 {
@@ -113,6 +106,8 @@ static int run_lmc_st(int argc, char **argv)
     const char *subject = NULL;
     if (argc > 1 && strcmp(argv[1], CLI_COMPLETE) == 0)
         return cli_complete(argc - 2, argv + 2);
+    if (argc == 2 && strcmp(argv[1], CLI_TRY_KERNELS) == 0)
+        return cli_try_kernels();
     if (!cli_args_parse(argc, argv, &args, &fault, &subject))
         return cli_usage_error(NULL, "%s %s", fault, cli_shown(shown, sizeof shown, subject));
     if (args.command && strcmp(args.command, "help") == 0) { /* "help COMMAND": "COMMAND --help" */
@@ -155,29 +150,10 @@ static int run_lmc_st(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
-    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = SIG_IGN};
-    struct sigaction old;
-
-    /* a file that is opened must not get the number of a standard stream that is closed: what is meant for the
-     * stream would go there; reading and writing go on to fail */
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0)
-            (void)open("/dev/null", flags[fd]);
-
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGPIPE, &action, &old); /* writing fails with EPIPE instead, and the work cleans up */
-    cli_ends_by_sigpipe = old.sa_handler != SIG_IGN;
-    sigaction(SIGXFSZ, &action, NULL); /* likewise with EFBIG */
-
-    /* without SA_RESTART: printing to a pipe that nobody reads must end too */
-    action.sa_handler = on_signal;
-    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
-        /* what the caller had ignored (nohup, a shell's background job) stays so */
-        if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(ending[i], &action, NULL);
-    }
+    const int os_errno = os_start_program(&argc, &argv);
+    if (os_errno != 0)
+        return cli_fail_os("lmc-st", os_errno, "cannot start");
+    os_catch_signals(&cli_cancel, 0);
     const int status = run_lmc_st(argc, argv);
     cli_follow_reader();
     return status;

@@ -3,37 +3,33 @@
  */
 #include "tool/progress.h"
 
+#include "os/os.h"
 #include "tool/cli.h"
+#include "tool/tool_path.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #define DRAW_SECONDS 0.1
 #define BAR_CELLS 20
 
 static double now_seconds(void)
 {
-    struct timespec now = {0, 0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (double)os_clock_ns() * 1e-9;
 }
 
 void cli_progress_start(cli_progress *progress, const cli_args *args, const char *path)
 {
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
+    char *const text = cli_copy(path, lmc_path_length(path));
     const int is_quiet = (args->seen & CLI_OPT_QUIET) != 0;
     memset(progress, 0, sizeof *progress);
-    progress->is_shown = !is_quiet && isatty(STDERR_FILENO);
+    progress->is_shown = !is_quiet && os_is_terminal(OS_STDERR);
     progress->has_summary = progress->is_shown || (args->seen & CLI_OPT_VERBOSE) != 0;
     progress->started = now_seconds();
-    lmc_text_escape(progress->label, 25, path + begin, end - begin);
+    const char *const name = text ? lmc_last_component(text) : "";
+    lmc_text_escape(progress->label, 25, name, strlen(name));
+    free(text);
 }
 
 double cli_progress_seconds(const cli_progress *progress)

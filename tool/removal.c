@@ -1,27 +1,18 @@
 /*
  * removal.c - removing an input and nothing else. A directory's contents are reached from the open directory, and no
  * link is followed. The input first gets a private name in its own folder: nobody who knows it by its old name can
- * replace it there. It is then looked at again, and removed or put back. renameat2 is a Linux call.
+ * replace it there. It is then looked at again, and removed or put back.
  */
-#ifdef __linux__
-#define _GNU_SOURCE
-#endif
-#define _FILE_OFFSET_BITS 64
-
 #include "tool/removal.h"
 
-#include "os/os.h"
 #include "os/os.h"
 #include "tool/cli.h"
 #include "tool/tool_path.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PRIVATE_PREFIX ".lmc-kept-"
 #define PRIVATE_TRIES 100
@@ -30,7 +21,7 @@
 /* A name, and what it is itself: of a link, not of what the link leads to. */
 typedef struct entry {
     char *path; /* relative to the directory */
-    struct stat state;
+    os_state state;
 } entry;
 
 /* All names in a directory and below it, sorted: a directory comes before its contents. */
@@ -41,7 +32,7 @@ typedef struct list {
 
 struct cli_removal {
     char *path; /* of the input, without slashes at its end */
-    struct stat state;
+    os_state state;
     list list; /* of a directory */
     lmc_st_diag diag;
 };
@@ -82,19 +73,17 @@ static void add_to_text(lmc_st_diag *diag, const char *format, const char *name)
 
 /* 1 if the file has the size and the times that it had. No program can set the time of change. Another name, or one
  * name less, moves it: then `is_renamed`. */
-static int is_same_state(const struct stat *a, const struct stat *b, int is_renamed)
+static int is_same_state(const os_state *a, const os_state *b, int is_renamed)
 {
-    return os_is_same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-           (is_renamed ||
-            (a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec));
+    return os_is_same_file(a, b) && a->nbytes == b->nbytes && a->modified_s == b->modified_s &&
+           a->modified_ns == b->modified_ns &&
+           (is_renamed || (a->changed_s == b->changed_s && a->changed_ns == b->changed_ns));
 }
 
-static int is_unchanged(int folder_fd, const char *name, const struct stat *state, int is_renamed)
+static int is_unchanged(int folder_fd, const char *name, const os_state *state, int is_renamed)
 {
-    struct stat found;
-    return fstatat(folder_fd, name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
-           is_same_state(state, &found, is_renamed);
+    os_state found;
+    return os_lstat(folder_fd, name, &found) == 0 && is_same_state(state, &found, is_renamed);
 }
 
 /* ---- listing a directory ---- */
@@ -127,15 +116,16 @@ static int list_name(void *user, const char *name)
         return fail_at(outer->removal, outer->folder, outer->what, ENOMEM) - 1;
     entry *const entry = &list->entries[list->count++]; /* moves when the list grows */
     entry->path = path;
-    if (fstatat(outer->fd, name, &entry->state, AT_SYMLINK_NOFOLLOW) != 0)
-        return fail_at(outer->removal, path, outer->what, errno) - 1;
-    if (!S_ISDIR(entry->state.st_mode))
+    const int os_errno = os_lstat(outer->fd, name, &entry->state);
+    if (os_errno != 0)
+        return fail_at(outer->removal, path, outer->what, os_errno) - 1;
+    if (entry->state.kind != OS_FOLDER)
         return 0;
     const listing inner = {outer->removal, list, os_open_own_folder(outer->fd, name), path, outer->what};
     if (inner.fd < 0)
         return fail_at(outer->removal, path, outer->what, errno) - 1;
     const int is_listed = list_folder(&inner);
-    close(inner.fd);
+    (void)os_close(inner.fd);
     return is_listed - 1;
 }
 
@@ -168,24 +158,6 @@ static void free_list(list *list)
 
 /* ---- a private name ---- */
 
-/* Renames within the folder unless the new name is taken. Returns 0 or an errno. */
-static int rename_to_free_name(int folder_fd, const char *from, const char *to)
-{
-    struct stat found;
-#ifdef RENAME_NOREPLACE
-    if (renameat2(folder_fd, from, folder_fd, to, RENAME_NOREPLACE) == 0)
-        return 0;
-    if (errno != EINVAL && errno != ENOSYS)
-        return errno;
-#endif
-    /* linkat() never replaces, and renameat() replaces no file by a directory */
-    if (linkat(folder_fd, from, folder_fd, to, 0) == 0)
-        return unlinkat(folder_fd, from, 0) == 0 ? 0 : errno;
-    if (errno == EEXIST || fstatat(folder_fd, to, &found, AT_SYMLINK_NOFOLLOW) == 0)
-        return EEXIST;
-    return renameat(folder_fd, from, folder_fd, to) == 0 ? 0 : errno;
-}
-
 /* Returns 0 or an errno. */
 static int hide(int folder_fd, const char *name, char private_name[PRIVATE_NBYTES])
 {
@@ -193,7 +165,7 @@ static int hide(int folder_fd, const char *name, char private_name[PRIVATE_NBYTE
     for (int i = 0; i < PRIVATE_TRIES && os_errno == EEXIST; i++) {
         snprintf(private_name, PRIVATE_NBYTES, PRIVATE_PREFIX "%012llx",
                  (unsigned long long)(os_unforeseen_u64() >> 16));
-        os_errno = rename_to_free_name(folder_fd, name, private_name);
+        os_errno = os_rename_new(folder_fd, name, private_name);
     }
     return os_errno;
 }
@@ -201,7 +173,7 @@ static int hide(int folder_fd, const char *name, char private_name[PRIVATE_NBYTE
 /* After a failure that stands in the diagnostic: gives the input its name back. */
 static int put_back(cli_removal *removal, int folder_fd, const char *private_name, const char *name)
 {
-    if (rename_to_free_name(folder_fd, private_name, name) != 0)
+    if (os_rename_new(folder_fd, private_name, name) != 0)
         add_to_text(&removal->diag, ", as %s in that folder: it could not get its name back", private_name);
     return 0;
 }
@@ -209,18 +181,18 @@ static int put_back(cli_removal *removal, int folder_fd, const char *private_nam
 /* ---- removing ---- */
 
 static int remove_file(cli_removal *removal, int folder_fd, const char *name, const char *path,
-                       const struct stat *state, int is_renamed)
+                       const os_state *state, int is_renamed)
 {
     char private_name[PRIVATE_NBYTES];
     if (!is_unchanged(folder_fd, name, state, is_renamed))
         return fail_changed(removal, path);
-    const int os_errno = hide(folder_fd, name, private_name);
+    int os_errno = hide(folder_fd, name, private_name);
     if (os_errno != 0)
         return fail_os(removal, path, os_errno);
     if (!is_unchanged(folder_fd, private_name, state, 1))
         (void)fail_changed(removal, path);
-    else if (unlinkat(folder_fd, private_name, 0) != 0)
-        (void)fail_os(removal, path, errno);
+    else if ((os_errno = os_unlink(folder_fd, private_name)) != 0)
+        (void)fail_os(removal, path, os_errno);
     else
         return 1;
     return put_back(removal, folder_fd, private_name, name);
@@ -237,9 +209,9 @@ static int check_directory(cli_removal *removal, int root_fd, const list *now)
         const int order = strcmp(was->path, is->path);
         if (order != 0)
             return fail_changed(removal, order < 0 ? was->path : is->path);
-        if (is->state.st_dev != removal->state.st_dev)
+        if (is->state.device != removal->state.device)
             return fail_os(removal, is->path, EBUSY); /* a mount point */
-        const int is_same = S_ISDIR(was->state.st_mode) && S_ISDIR(is->state.st_mode)
+        const int is_same = was->state.kind == OS_FOLDER && is->state.kind == OS_FOLDER
                                 ? os_is_same_file(&was->state, &is->state)
                                 : is_same_state(&was->state, &is->state, 0);
         if (!is_same)
@@ -249,8 +221,9 @@ static int check_directory(cli_removal *removal, int root_fd, const list *now)
         if (slash)
             *slash = '\0'; /* for a moment */
         const char *const folder = slash ? is->path : "";
-        if (faccessat(root_fd, slash ? folder : ".", W_OK | X_OK, AT_EACCESS) != 0)
-            return fail_os(removal, folder, errno);
+        const int os_errno = os_may_remove_from(root_fd, slash ? folder : ".");
+        if (os_errno != 0)
+            return fail_os(removal, folder, os_errno);
         if (slash)
             *slash = '/';
     }
@@ -266,15 +239,16 @@ static int remove_contents(cli_removal *removal, int root_fd)
     for (size_t i = removal->list.count; i > 0 && is_done; i--) {
         entry *const entry = &removal->list.entries[i - 1];
         const char *name = NULL;
+        int os_errno = 0;
         const int fd = os_open_folder_of(root_fd, entry->path, &name);
         if (fd < 0)
             is_done = fail_os(removal, entry->path, errno);
-        else if (!S_ISDIR(entry->state.st_mode)) /* a file that has several names may have lost one here */
-            is_done = remove_file(removal, fd, name, entry->path, &entry->state, entry->state.st_nlink > 1);
-        else if (unlinkat(fd, name, AT_REMOVEDIR) != 0)
-            is_done = fail_os(removal, entry->path, errno);
+        else if (entry->state.kind != OS_FOLDER) /* a file that has several names may have lost one here */
+            is_done = remove_file(removal, fd, name, entry->path, &entry->state, entry->state.name_count > 1);
+        else if ((os_errno = os_remove_folder(fd, name)) != 0)
+            is_done = fail_os(removal, entry->path, os_errno);
         if (fd >= 0)
-            close(fd);
+            (void)os_close(fd);
         removed_count += is_done != 0;
     }
     if (!is_done && removed_count > 0)
@@ -286,22 +260,22 @@ static int remove_contents(cli_removal *removal, int root_fd)
 static int remove_directory(cli_removal *removal, int folder_fd, const char *name)
 {
     char private_name[PRIVATE_NBYTES];
-    struct stat found;
+    os_state found;
     list now = {.count = 0};
-    const int os_errno = hide(folder_fd, name, private_name);
+    int os_errno = hide(folder_fd, name, private_name);
     const char *const name_now = os_errno == 0 ? private_name : name;
     if (os_errno != 0 && os_errno != EXDEV)
         return fail_os(removal, "", os_errno);
     const int root_fd = os_open_own_folder(folder_fd, name_now);
     int is_done = root_fd >= 0 || fail_os(removal, "", errno);
-    if (is_done && (fstat(root_fd, &found) != 0 || !os_is_same_file(&removal->state, &found)))
+    if (is_done && (os_fstat(root_fd, &found) != 0 || !os_is_same_file(&removal->state, &found)))
         is_done = fail_changed(removal, "");
     is_done = is_done && list_directory(removal, &now, root_fd, "cannot remove") &&
               check_directory(removal, root_fd, &now) && remove_contents(removal, root_fd);
-    if (is_done && unlinkat(folder_fd, name_now, AT_REMOVEDIR) != 0)
-        is_done = fail_os(removal, "", errno);
     if (root_fd >= 0)
-        close(root_fd);
+        (void)os_close(root_fd);
+    if (is_done && (os_errno = os_remove_folder(folder_fd, name_now)) != 0)
+        is_done = fail_os(removal, "", os_errno);
     free_list(&now);
     return is_done || name_now == name ? is_done : put_back(removal, folder_fd, name_now, name);
 }
@@ -311,16 +285,17 @@ int cli_removal_begin(cli_removal **begun, const char *path)
     cli_removal *const removal = calloc(1, sizeof *removal);
     *begun = removal;
     if (removal)
-        removal->path = strndup(path, lmc_path_length(path));
+        removal->path = cli_copy(path, lmc_path_length(path));
     if (!removal || !removal->path)
         return cli_fail_nomem();
-    int is_begun = lstat(removal->path, &removal->state) == 0 || fail_at(removal, "", "cannot open", errno);
-    if (is_begun && S_ISDIR(removal->state.st_mode)) {
-        const int fd = open(removal->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int os_errno = os_lstat(OS_HERE, removal->path, &removal->state);
+    int is_begun = os_errno == 0 || fail_at(removal, "", "cannot open", os_errno);
+    if (is_begun && removal->state.kind == OS_FOLDER) {
+        const int fd = os_open_own_folder(OS_HERE, removal->path);
         is_begun = fd >= 0 ? list_directory(removal, &removal->list, fd, "cannot list the directory")
                            : fail_at(removal, "", "cannot open", errno);
         if (fd >= 0)
-            close(fd);
+            (void)os_close(fd);
     }
     return is_begun ? CLI_OK : cli_report(&removal->diag);
 }
@@ -334,10 +309,10 @@ int cli_removal_finish(cli_removal *removal)
     int is_done = folder_fd >= 0 || fail_os(removal, "", errno);
     free(folder);
     if (is_done) {
-        is_done = S_ISDIR(removal->state.st_mode)
+        is_done = removal->state.kind == OS_FOLDER
                       ? remove_directory(removal, folder_fd, name)
                       : remove_file(removal, folder_fd, name, "", &removal->state, 0);
-        close(folder_fd);
+        (void)os_close(folder_fd);
     }
     return is_done ? CLI_OK : cli_report(&removal->diag);
 }

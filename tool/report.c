@@ -1,17 +1,13 @@
 /*
  * report.c - messages on standard error, exit statuses, and the end of standard output.
  */
+#include "os/os.h"
 #include "tool/cli.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-int cli_ends_by_sigpipe;
 
 static int output_errno; /* why printing failed first */
 static int reader_has_left;
@@ -34,16 +30,16 @@ int cli_exit_status(lmc_status status)
     case LMC_ERR_ARG: return CLI_USAGE;
     case LMC_ERR_IO:
     case LMC_ERR_NOMEM: return CLI_SYSTEM;
-    case LMC_ERR_CANCELLED: return 128 + (cli_cancel != 0 ? cli_cancel : SIGINT);
+    case LMC_ERR_CANCELLED: return 128 + (cli_cancel != 0 ? cli_cancel : OS_SIGNAL_INTERRUPT);
     default: return CLI_BAD_DATA;
     }
 }
 
 int cli_report(const lmc_st_diag *diag)
 {
-    if (diag->os_errno == EPIPE && cli_ends_by_sigpipe) { /* `lmc-st ls X | head`: nobody is to be told */
+    if (diag->os_errno == EPIPE && os_broken_pipe_ends()) { /* `lmc-st ls X | head`: nobody is to be told */
         reader_has_left = 1;
-        return 128 + SIGPIPE;
+        return 128 + OS_SIGNAL_BROKEN_PIPE;
     }
     fprintf(stderr, "lmc-st: %s: ", diag->file);
     if (diag->has_tensor)
@@ -69,8 +65,9 @@ void cli_set_diag(lmc_st_diag *diag, const char *path, lmc_status status, const 
 
 void cli_set_os_diag(lmc_st_diag *diag, const char *path, int os_errno, const char *what)
 {
-    cli_set_diag(diag, path, os_errno == ENOMEM ? LMC_ERR_NOMEM : LMC_ERR_IO, "%s: %s", what,
-                 strerror(os_errno));
+    char cause[128];
+    os_error_text(os_errno, cause, sizeof cause);
+    cli_set_diag(diag, path, os_errno == ENOMEM ? LMC_ERR_NOMEM : LMC_ERR_IO, "%s: %s", what, cause);
     diag->os_errno = os_errno;
 }
 
@@ -109,24 +106,12 @@ int cli_finish_output(void)
         return CLI_OK;
     const int os_errno = output_errno != 0 ? output_errno : errno;
     /* what could not be written would be tried again at the end of the program, and could block it */
-    const int fd = open("/dev/null", O_WRONLY);
-    if (fd >= 0) {
-        (void)dup2(fd, STDOUT_FILENO);
-        close(fd);
-    }
+    os_drop_output();
     return cli_fail_os("standard output", os_errno, "cannot write");
 }
 
 void cli_follow_reader(void)
 {
-    struct sigaction action = {.sa_handler = SIG_DFL};
-    sigset_t only;
-    if (!reader_has_left)
-        return;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGPIPE, &action, NULL);
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    sigprocmask(SIG_UNBLOCK, &only, NULL);
-    (void)raise(SIGPIPE);
+    if (reader_has_left)
+        os_end_by_broken_pipe();
 }

@@ -7,6 +7,9 @@
 #include "common/allocator.h"
 #include "os/path.h"
 
+/* The first nbytes bytes of a text, with a NUL; to be freed. NULL: out of memory. */
+char *cli_copy(const char *text, size_t nbytes);
+
 /* 1 if it is a directory whose last component is its own name: no link, "." or "..". */
 int cli_is_own_directory(const char *path);
 

@@ -1,15 +1,14 @@
 /* library.c - finds libhdf5 by the address that called, resolves its functions, and remembers both. */
-#define _GNU_SOURCE /* dladdr */
 #include "filter/plugin/library.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "filter/chunk/error.h"
+#include "os/os.h"
 
-/* A place in some library that calls a callback. There are two or three in each, and dladdr() takes long. */
+/* A place in some library that calls a callback. There are two or three in each, and os_library_find() takes long. */
 typedef struct call_site {
     const void *address;
     const h5_library *library; /* NULL: not to be found */
@@ -67,12 +66,12 @@ static const symbol symbols[] = {
  * finds symbols of others, too. */
 static int resolve(void *handle, const void *base, h5_library *library)
 {
-    Dl_info found;
-    void *const first = dlsym(handle, symbols[0].name);
-    if (!first || dladdr(first, &found) == 0 || found.dli_fbase != base)
+    const void *found = NULL;
+    void *const first = os_library_symbol(handle, symbols[0].name);
+    if (!first || !os_library_find(first, &found) || found != base)
         return 0;
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *const address = dlsym(handle, symbols[i].name);
+        void *const address = os_library_symbol(handle, symbols[i].name);
         if (!address && symbols[i].is_needed)
             return 0;
         memcpy((char *)library + symbols[i].offset, &address, sizeof address);
@@ -101,21 +100,21 @@ static int resolve_through(void *handle, const void *base, h5_library *library)
         return 0;
     const int is_resolved = resolve(handle, base, library);
     if (!is_resolved)
-        dlclose(handle);
+        os_library_close(handle);
     return is_resolved;
 }
 
-/* The library at that place in `made`, which becomes part of the list; NULL if it is none that helps. */
-static const h5_library *load(const Dl_info *place, known_library *made)
+/* The library that holds `site`, loaded at `base`, in `made`, which becomes part of the list; NULL if it is none that
+ * helps. */
+static const h5_library *load(const void *site, const void *base, known_library *made)
 {
-    if (!resolve_through(dlopen(place->dli_fname, RTLD_LAZY | RTLD_NOLOAD), place->dli_fbase,
-                         &made->library) &&
+    if (!resolve_through(os_library_open(site), base, &made->library) &&
         /* HDF5 within a program that exports its symbols */
-        !resolve_through(dlopen(NULL, RTLD_LAZY), place->dli_fbase, &made->library)) {
+        !resolve_through(os_library_open(NULL), base, &made->library)) {
         free(made);
         return NULL;
     }
-    made->base = place->dli_fbase;
+    made->base = base;
     made->next = atomic_load(&known_libraries);
     while (!atomic_compare_exchange_weak(&known_libraries, &made->next, made)) {
     }
@@ -136,18 +135,18 @@ static void remember(const void *address, const h5_library *library)
 
 const h5_library *h5_library_of(const void *site)
 {
-    Dl_info place;
+    const void *base = NULL;
     const h5_library *library = NULL;
     for (const call_site *s = atomic_load(&call_sites); s; s = s->next)
         if (s->address == site)
             return s->library;
-    if (dladdr(site, &place) != 0) {
-        library = find_known(place.dli_fbase);
+    if (os_library_find(site, &base)) {
+        library = find_known(base);
         if (!library) {
             known_library *const made = calloc(1, sizeof *made);
             if (!made)
                 return NULL; /* for this once: there may be memory next time */
-            library = load(&place, made);
+            library = load(site, base, made);
         }
     }
     remember(site, library);

@@ -175,6 +175,7 @@ char *os_real_path(const char *path)
 }
 
 const char os_separators[] = "/";
+const char os_list_separator[] = ":";
 
 size_t os_root_nbytes(const char *path)
 {

@@ -13,6 +13,11 @@ void os_error_text(int os_errno, char *text, size_t capacity)
         snprintf(text, capacity, "error %d", os_errno);
 }
 
+int os_is_library_name(const char *name)
+{
+    return strncmp(name, "lib", 3) == 0 && (strstr(name, ".so") != NULL || strstr(name, ".dylib") != NULL);
+}
+
 const char *os_environment(const char *name)
 {
     const char *const value = getenv(name);

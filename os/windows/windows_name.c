@@ -111,6 +111,7 @@ static size_t root_length(const char *path)
 }
 
 const char os_separators[] = "/\\";
+const char os_list_separator[] = ";";
 
 /* "/x" is relative to a drive, but to no folder. */
 size_t os_root_nbytes(const char *path)

@@ -98,6 +98,12 @@ const char *os_environment(const char *name)
     return known ? known->value : NULL;
 }
 
+int os_is_library_name(const char *name)
+{
+    const size_t length = strlen(name);
+    return length > 4 && _stricmp(name + length - 4, ".dll") == 0;
+}
+
 /* ---- patterns ---- */
 
 /* Takes one character of a set, which a backslash may stand before. */

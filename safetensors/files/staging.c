@@ -31,11 +31,7 @@ static int end_list(void *user, const char *name)
 /* 0 if the directory is empty, else an errno: one that cannot be listed counts as full. */
 static int check_empty(const char *path)
 {
-    const int fd = os_open_folder(path);
-    if (fd < 0)
-        return errno == ENOMEM ? ENOMEM : EEXIST;
-    const int os_errno = os_visit_folder(fd, end_list, NULL);
-    (void)os_close(fd);
+    const int os_errno = os_visit_path(path, end_list, NULL);
     return os_errno == 0 || os_errno == ENOMEM ? os_errno : EEXIST;
 }
 

@@ -241,11 +241,7 @@ static int visit_similar(void *user, const char *name)
 int st_find_similar_folder(const lmc_allocator *memory, const char *directory, const char *name, char **found)
 {
     similar similar = {memory, directory, name, NULL, 1, 1};
-    const int fd = os_open_folder(directory);
-    if (fd >= 0) {
-        (void)os_visit_folder(fd, visit_similar, &similar);
-        (void)os_close(fd);
-    }
+    (void)os_visit_path(directory, visit_similar, &similar);
     if (!similar.is_single || !similar.has_memory) {
         st_release(memory, similar.found);
         similar.found = NULL;

@@ -98,7 +98,7 @@ def test_plugin_path_with_faults(tool, directory):
     bare = folder(directory, "bare", plugin_so=b"", readme=b"")
     dangling = folder(directory, "dangling", ("libgone.so.1", "nowhere"), ("gone.so", "nowhere"), libx_so=b"")
     for bad, status, fragment in ((absent, "unusable", "No such file"), (file, "unusable", "Not a directory"),
-                                  (bare, "no library", "no lib*.so"), (dangling, "dangling link", "libgone.so.1")):
+                                  (bare, "no library", "no library"), (dangling, "dangling link", "libgone.so.1")):
         found, problems = entries(tool, 3, bad, good)
         check([entry["status"] for entry in found] == [status, "ok"], "entries: %r" % found)
         check(len(problems) == 1 and fragment in problems[0], "problems: %r" % problems)

@@ -4,6 +4,7 @@
  * input lies in a cache because it was just written.
  */
 #include "lmc_st_experimental.h"
+#include "os/os.h"
 #include "tool/inputs.h"
 
 #include "lmc_experimental.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define SAMPLE_NBYTES_MAX ((uint64_t)512 << 20)
 #define GROUP_NBYTES ((uint64_t)64 << 20)
@@ -62,9 +62,7 @@ typedef struct row {
 
 static double now_seconds(void)
 {
-    struct timespec now = {0, 0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (double)os_clock_ns() * 1e-9;
 }
 
 /* ---- the sample ---- */

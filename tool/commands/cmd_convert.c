@@ -1,9 +1,9 @@
 /*
  * cmd_convert.c - lmc-st convert: names of archives, the warning of an archive that is larger, the summary.
  */
-#define _XOPEN_SOURCE 700 /* realpath */
 
 #include "lmc_st_experimental.h"
+#include "os/os.h"
 #include "tool/files.h"
 #include "tool/tool_path.h"
 
@@ -20,13 +20,13 @@ static const char about[] =
 static char *output_name(const cli_args *args, const char *in_path, const char **fault)
 {
     (void)args;
-    char *const trimmed = strndup(in_path, lmc_path_length(in_path));
+    char *const trimmed = cli_copy(in_path, lmc_path_length(in_path));
     if (!trimmed)
         return NULL;
     const char *const name = lmc_last_component(trimmed);
     char *found = NULL;
     if (strcmp(name, "") == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        found = realpath(trimmed, NULL);
+        found = os_real_path(trimmed);
         if (found && strcmp(found, "/") == 0)
             *fault = "does not give the archive a name: name the output with -o";
     }

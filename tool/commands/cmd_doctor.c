@@ -2,25 +2,17 @@
  * cmd_doctor.c - lmc-st doctor: what this installation is and what it finds on this machine. It looks for LMC's HDF5
  * plugin as HDF5 does (docs/hdf5-filter.md, section 4), but loads no library: files tell enough.
  */
-#define _XOPEN_SOURCE 700 /* realpath, strdup */
-
-#include "tool/cli.h"
-
 #include "lmc_experimental.h"
+#include "os/os.h"
+#include "tool/cli.h"
 #include "tool/tool_path.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
-#include <limits.h>
 #include <lmc_h5.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const char about[] =
     "Describes this installation and this machine: versions, kernel sets (each is\n"
@@ -33,7 +25,6 @@ static const char more[] =
     "Exit status: 0, or 3 if something does not work: then \"problem:\" lines say what.\n";
 
 #define SELF_TEST_VALUES 100000
-#define PLUGIN_NAME "libh5lmc.so"
 #define ENTRIES_MAX 64
 #define PROBLEMS_MAX 160
 #define SHOWN_NBYTES 160
@@ -43,7 +34,7 @@ static const char *const kernel_sets[] = {"avx512", "avx2", "avx2-nopext", "neon
 #define KERNEL_SET_COUNT (sizeof kernel_sets / sizeof kernel_sets[0])
 
 typedef enum lmc_plugin {
-    PLUGIN_NONE,   /* no libh5lmc.so */
+    PLUGIN_NONE,   /* no file of that name */
     PLUGIN_THIS,   /* the plugin that belongs to this program, or its equal */
     PLUGIN_OTHER,  /* LMC's, of another build, or this program has none to compare with */
     PLUGIN_BROKEN, /* it is not what it should be: a problem */
@@ -65,8 +56,8 @@ typedef struct findings {
     unsigned frame_version;
     const char *temp_directory;
     int is_temp_usable;
-    char plugin[PATH_MAX]; /* path of this program's libh5lmc.so; "": none */
-    const char *why_not;   /* then: why */
+    char *plugin;        /* path of this program's plugin; NULL: none */
+    const char *why_not; /* then: why */
     int is_path_set;       /* HDF5_PLUGIN_PATH */
     int entry_count;
     entry entries[ENTRIES_MAX];
@@ -89,14 +80,9 @@ static void add_problem(findings *findings, const char *format, ...)
 
 /* ---- kernel sets ---- */
 
-/* What a child finds of a kernel set. */
-typedef struct set_found {
-    int is_there, is_right;
-    unsigned frame_version;
-} set_found;
-
-/* Encodes and decodes a tensor with the set: bf16 values with few exponents and noise below them, as weights have. */
-static set_found try_set(const char *set)
+/* Encodes and decodes a tensor with the set that this process has chosen: bf16 values with few exponents and noise below
+ * them, as weights have. Returns 1 if that works. */
+static int try_set(unsigned *frame_version)
 {
     enum { NBYTES = 2 * SELF_TEST_VALUES };
     static unsigned char content[NBYTES], frame[2 * NBYTES], decoded[NBYTES];
@@ -106,10 +92,6 @@ static set_found try_set(const char *set)
     lmc_ctx *ctx = NULL;
     lmc_params params;
     lmc_info info = LMC_INIT(lmc_info);
-    set_found found = {.is_there =
-                           setenv("LMC_KERNELS", set, 1) == 0 && strcmp(lmc_kernels_name(), set) == 0};
-    if (!found.is_there)
-        return found;
     for (size_t i = 0; i < SELF_TEST_VALUES; i++) {
         state = state * 1664525u + 1013904223u;
         content[2 * i] = (unsigned char)(state >> 24);
@@ -117,49 +99,48 @@ static set_found try_set(const char *set)
     }
     lmc_params_init(&params);
     params.dtype = LMC_DTYPE_BF16;
-    found.is_right =
+    const int is_right =
         lmc_ctx_create(NULL, &ctx) == LMC_OK &&
         lmc_encode(ctx, &params, content, NBYTES, frame, sizeof frame, &frame_nbytes) == LMC_OK &&
         lmc_frame_read_info(frame, frame_nbytes, &info, NULL) == LMC_OK && info.mode == LMC_FRAME_CODED &&
         lmc_decode(ctx, frame, frame_nbytes, decoded, NBYTES, &decoded_nbytes) == LMC_OK &&
         decoded_nbytes == NBYTES && memcmp(content, decoded, NBYTES) == 0;
-    found.frame_version = info.version;
+    *frame_version = info.version;
     lmc_ctx_free(ctx);
-    return found;
+    return is_right;
 }
 
-/* The library chooses its set once in a process, and a set may crash: each is tried in a child. Returns the exit
- * status. */
+int cli_try_kernels(void)
+{
+    unsigned frame_version = 0;
+    const int is_right = try_set(&frame_version);
+    printf("%s %d %u", lmc_kernels_name(), is_right, frame_version);
+    return cli_finish_output();
+}
+
+/* The library chooses its set once in a process, and a set may crash: each is tried by this program, run again. Returns
+ * the exit status. */
 static int find_kernels(findings *findings)
 {
-    const char *const wanted = getenv("LMC_KERNELS");
-    findings->wanted = wanted && wanted[0] != '\0' ? wanted : NULL;
+    char *const command[] = {"lmc-st", CLI_TRY_KERNELS, NULL};
+    findings->wanted = os_environment("LMC_KERNELS");
     for (size_t i = 0; i < KERNEL_SET_COUNT && cli_cancel == 0; i++) {
-        set_found found = {.is_there = 1}; /* of a child that says nothing */
-        int ends[2];
-        fflush(stdout); /* or the child would have the same text to write */
-        if (pipe(ends) != 0)
-            return cli_fail_os("doctor", errno, "cannot make a pipe");
-        const pid_t pid = fork();
-        if (pid == 0) {
-            found = try_set(kernel_sets[i]);
-            _exit(write(ends[1], &found, sizeof found) == (ssize_t)sizeof found ? EXIT_SUCCESS
-                                                                                : EXIT_FAILURE);
-        }
-        const int os_errno = errno;
-        close(ends[1]);
-        while (pid > 0 && read(ends[0], &found, sizeof found) < 0 && errno == EINTR)
-            continue;
-        close(ends[0]);
-        if (pid < 0)
-            return cli_fail_os("doctor", os_errno, "cannot make a process");
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            continue;
-        if (!found.is_there)
-            continue;
+        char said[80] = "";
+        char name[32] = "";
+        int is_right = 0;
+        unsigned frame_version = 0;
+        size_t nbytes = 0;
+        int status = 0;
+        const int os_errno = os_run_program(command, "LMC_KERNELS", kernel_sets[i], said, sizeof said - 1,
+                                            &nbytes, &status);
+        if (os_errno != 0)
+            return cli_fail_os("doctor", os_errno, "cannot run this program again");
+        const int is_told = status == CLI_OK && sscanf(said, "%31s %d %u", name, &is_right, &frame_version) == 3;
+        if (is_told && strcmp(name, kernel_sets[i]) != 0)
+            continue; /* it is not there */
         findings->sets[findings->set_count++] = kernel_sets[i];
-        if (found.is_right)
-            findings->frame_version = found.frame_version;
+        if (is_told && is_right)
+            findings->frame_version = frame_version;
         else
             add_problem(findings, "kernel set %s does not encode and decode a tensor", kernel_sets[i]);
     }
@@ -170,68 +151,84 @@ static int find_kernels(findings *findings)
 
 /* ---- streams ---- */
 
-/* Where the library collects streams: $TMPDIR, or /var/tmp. */
+/* Where the library collects streams. */
 static void find_temp(findings *findings)
 {
     char shown[64];
-    char path[PATH_MAX];
-    const char *const named = getenv("TMPDIR");
-    findings->temp_directory = named && named[0] != '\0' ? named : "/var/tmp";
-    const int length = snprintf(path, sizeof path, "%s/lmc-st-XXXXXX", findings->temp_directory);
-    errno = ENAMETOOLONG;
-    const int fd = (size_t)length < sizeof path ? mkstemp(path) : -1;
-    const int os_errno = errno;
+    char cause[64];
+    findings->temp_directory = os_temporary_directory(0);
+    const int fd = os_create_temporary(findings->temp_directory);
+    os_error_text(errno, cause, sizeof cause);
     findings->is_temp_usable = fd >= 0;
-    if (fd >= 0) {
-        close(fd);
-        (void)unlink(path);
-    } else {
+    if (fd >= 0)
+        (void)os_close(fd);
+    else
         add_problem(findings, "cannot create a file in %s: %.50s",
-                    cli_shown(shown, sizeof shown, findings->temp_directory), strerror(os_errno));
-    }
+                    cli_shown(shown, sizeof shown, findings->temp_directory), cause);
 }
 
 /* ---- the HDF5 plugin ---- */
 
-/* Sets findings->plugin to the file below `folder` that the pattern names, the last by name if there are several: those
- * of several versions of Python. */
-static int find_plugin_below(findings *findings, const char *folder, const char *pattern)
+/* A search for the plugin below a folder, along a path whose components may have wildcards. */
+typedef struct search {
+    const char *folder, *pattern;
+    char *found; /* to be freed: the last one by name, if there are several: those of several versions of Python */
+} search;
+
+static void find_below(search *search);
+
+static int visit_component(void *user, const char *name)
 {
-    char path[3 * PATH_MAX];
-    glob_t found;
-    size_t at = 0;
-    for (; *folder != '\0'; folder++) { /* its own wildcards are none */
-        if (strchr("*?[]\\", *folder))
-            path[at++] = '\\';
-        path[at++] = *folder;
+    search *const outer = user;
+    const size_t length = strcspn(outer->pattern, "/");
+    char *const component = cli_copy(outer->pattern, length);
+    char *const folder = lmc_path_join(&lmc_memory_default, outer->folder, name, "");
+    if (component && folder && os_matches(component, name, 1)) {
+        search inner = {folder, outer->pattern + length + (outer->pattern[length] != '\0'), outer->found};
+        find_below(&inner);
+        outer->found = inner.found;
     }
-    snprintf(path + at, sizeof path - at, "%s/" PLUGIN_NAME, pattern);
-    const int is_found = glob(path, 0, NULL, &found) == 0 && found.gl_pathc > 0 &&
-                         realpath(found.gl_pathv[found.gl_pathc - 1], findings->plugin) &&
-                         os_is_file(findings->plugin);
-    globfree(&found);
-    if (!is_found)
-        findings->plugin[0] = '\0';
-    return is_found;
+    free(component);
+    free(folder);
+    return 0;
+}
+
+static void find_below(search *search)
+{
+    if (search->pattern[0] != '\0') {
+        if (strncmp(search->pattern, "..", 2) == 0 && (search->pattern[2] == '/' || search->pattern[2] == '\0'))
+            (void)visit_component(search, "..");
+        else
+            (void)os_visit_path(search->folder[0] != '\0' ? search->folder : "/", visit_component, search);
+        return;
+    }
+    char *const path = os_is_file(search->folder) ? os_real_path(search->folder) : NULL;
+    const int is_better = path && (!search->found || strcmp(path, search->found) > 0);
+    free(is_better ? search->found : path);
+    search->found = is_better ? path : search->found;
 }
 
 /* Looks where the plugin lies as installed, and as built. A place that is not relative was asked for so. */
 static void find_own_plugin(findings *findings)
 {
 #ifdef LMC_PLUGIN_DIR_FROM_BIN
-    static const char *const places[] = {LMC_PLUGIN_DIR_FROM_BIN, LMC_PLUGIN_DIR_FROM_BUILD};
-    char program[PATH_MAX] = "";
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    char *const slash = length > 0 ? strrchr(program, '/') : NULL;
-    if (slash)
-        slash[1] = '\0'; /* the directory of the program */
-    findings->why_not = slash ? "not found: the program was moved without it"
-                              : "not known: the system does not say where this program is";
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const int is_absolute = places[i][0] == '/';
-        if ((slash || is_absolute) && find_plugin_below(findings, is_absolute ? "" : program, places[i]))
-            return;
+    static const char *const places[] = {LMC_PLUGIN_DIR_FROM_BIN "/" PLUGIN_NAME,
+                                         LMC_PLUGIN_DIR_FROM_BUILD "/" PLUGIN_NAME};
+    char *const program = os_program_path();
+    char *const folder = program ? lmc_directory_of(&lmc_memory_default, program) : NULL;
+    findings->why_not = folder ? "not found: the program was moved without it"
+                               : "not known: the system does not say where this program is";
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && !findings->plugin; i++) {
+        const size_t root = os_root_nbytes(places[i]);
+        char *const root_path = cli_copy(places[i], root);
+        search search = {root > 0 ? root_path : folder, places[i] + root, NULL};
+        if (search.folder)
+            find_below(&search);
+        findings->plugin = search.found;
+        free(root_path);
     }
+    free(folder);
+    free(program);
 #else
     findings->why_not = "none: built without it (LMC_BUILD_FILTER)";
 #endif
@@ -239,100 +236,165 @@ static void find_own_plugin(findings *findings)
 
 static int have_equal_content(const char *path, const char *other)
 {
-    FILE *const a = fopen(path, "rb");
-    FILE *const b = fopen(other, "rb");
-    int is_equal = a && b;
-    for (int byte = 0; is_equal && byte != EOF;) {
-        byte = getc(a);
-        is_equal = getc(b) == byte;
+    enum { PIECE_NBYTES = 4096 };
+    unsigned char piece[PIECE_NBYTES], other_piece[PIECE_NBYTES];
+    const int a = os_open(OS_HERE, path);
+    const int b = other ? os_open(OS_HERE, other) : -1;
+    int is_equal = a >= 0 && b >= 0;
+    int64_t got = 1;
+    for (uint64_t at = 0; is_equal && got > 0; at += (uint64_t)got) {
+        got = os_read_at(a, at, piece, sizeof piece);
+        is_equal = got >= 0 && os_read_at(b, at, other_piece, sizeof other_piece) == got &&
+                   memcmp(piece, other_piece, (size_t)got) == 0;
     }
-    if (a)
-        fclose(a);
-    if (b)
-        fclose(b);
+    if (a >= 0)
+        (void)os_close(a);
+    if (b >= 0)
+        (void)os_close(b);
     return is_equal;
+}
+
+/* The beginning of a program or library. */
+typedef struct image_head {
+    unsigned char bytes[4096];
+    size_t nbytes;
+} image_head;
+
+static int read_head(const char *path, image_head *head)
+{
+    const int fd = path ? os_open(OS_HERE, path) : -1;
+    const int64_t got = fd < 0 ? -1 : os_read_at(fd, 0, head->bytes, sizeof head->bytes);
+    if (fd >= 0)
+        (void)os_close(fd);
+    head->nbytes = got > 0 ? (size_t)got : 0;
+    return got >= 0;
+}
+
+/* 1 if both are for the same kind of machine: class, byte order and machine in ELF; the machine behind the offset at
+ * 0x3c in PE; the first eight bytes in Mach-O. */
+static int is_same_machine(const image_head *a, const image_head *b)
+{
+    enum { ELF_MACHINE = 18, PE_AT = 0x3c, HEAD_NBYTES = 64 };
+    if (a->nbytes < HEAD_NBYTES || b->nbytes < HEAD_NBYTES)
+        return 0;
+    if (memcmp(a->bytes, "\177ELF", 4) == 0)
+        return memcmp(a->bytes, b->bytes, 6) == 0 &&
+               memcmp(a->bytes + ELF_MACHINE, b->bytes + ELF_MACHINE, 2) == 0;
+    if (memcmp(a->bytes, "MZ", 2) == 0) {
+        const size_t at = a->bytes[PE_AT] + 256u * a->bytes[PE_AT + 1];
+        const size_t other = b->bytes[PE_AT] + 256u * b->bytes[PE_AT + 1];
+        return memcmp(b->bytes, "MZ", 2) == 0 && at + 6 <= a->nbytes && other + 6 <= b->nbytes &&
+               memcmp(a->bytes + at, b->bytes + other, 6) == 0;
+    }
+    return memcmp(a->bytes, b->bytes, 8) == 0;
+}
+
+/* 1 if the file has these bytes somewhere. Its first letter comes once in `text`. */
+static int has_text(const char *path, const char *text)
+{
+    char piece[4096];
+    const int fd = os_open(OS_HERE, path);
+    size_t at = 0;
+    int64_t got = 1;
+    for (uint64_t offset = 0; fd >= 0 && got > 0 && text[at] != '\0'; offset += (uint64_t)got) {
+        got = os_read_at(fd, offset, piece, sizeof piece);
+        for (int64_t i = 0; i < got && text[at] != '\0'; i++)
+            at = piece[i] == text[at] ? at + 1 : piece[i] == text[0];
+    }
+    if (fd >= 0)
+        (void)os_close(fd);
+    return text[at] == '\0';
 }
 
 /* Adds a problem and returns 0 unless the file looks like a library of this machine that HDF5 can load as a plugin. */
 static int check_plugin(findings *findings, const char *path)
 {
-    enum { MACHINE = 18, HEAD_NBYTES = 20 }; /* of an ELF file, which begins with its class and byte order */
-    static const char symbol[] = "H5PLget_plugin_info"; /* its first letter comes once */
-    char head[HEAD_NBYTES] = "";
-    char own[HEAD_NBYTES] = "";
+    image_head head, own;
+    char cause[60];
     char shown[SHOWN_NBYTES];
     const char *fault = NULL;
-    FILE *const program = fopen("/proc/self/exe", "rb");
-    FILE *const file =
-        os_is_file(path) ? fopen(path, "rb") : NULL; /* to open a pipe would wait for a writer */
-    const int is_read = file && fread(head, 1, sizeof head, file) == sizeof head;
-    const int is_known = program && fread(own, 1, sizeof own, program) == sizeof own;
-    if (!file) {
-        fault = os_is_file(path) ? strerror(errno) : "it is not a regular file";
-    } else if (!is_read || (is_known && (memcmp(head, own, 6) != 0 || memcmp(head + MACHINE, own + MACHINE,
-                                                                             sizeof head - MACHINE) != 0))) {
+    char *const program = os_program_path();
+    const int is_known = read_head(program, &own);
+    free(program);
+    if (!os_is_file(path)) {
+        fault = "it is not a regular file";
+    } else if (!read_head(path, &head)) {
+        os_error_text(errno, cause, sizeof cause);
+        fault = cause;
+    } else if (is_known && !is_same_machine(&own, &head)) {
         fault = "it is no library for this machine";
-    } else {
-        size_t at = 0;
-        for (int byte = 0; symbol[at] != '\0' && (byte = getc(file)) != EOF;)
-            at = byte == symbol[at] ? at + 1 : byte == symbol[0];
-        fault = symbol[at] != '\0' ? "it is not a plugin with an HDF5 filter" : NULL;
+    } else if (!has_text(path, "H5PLget_plugin_info")) {
+        fault = "it is not a plugin with an HDF5 filter";
     }
-    if (program)
-        fclose(program);
-    if (file)
-        fclose(file);
     if (fault)
         add_problem(findings, "%s cannot be used: %s", cli_shown(shown, sizeof shown, path), fault);
     return !fault;
 }
 
-/* Looks at the libraries of an entry, lib*.so*, all of which HDF5 would open. The first name of LMC's plugin is
- * checked. */
+/* The libraries of an entry. */
+typedef struct libraries {
+    entry *entry;
+    char *dangling, *lmc; /* the first by name: of a link, the path of LMC's plugin; to be freed */
+} libraries;
+
+static void keep_first(char **kept, char *path)
+{
+    const int is_first = path && (!*kept || strcmp(path, *kept) < 0);
+    free(is_first ? *kept : path);
+    *kept = is_first ? path : *kept;
+}
+
+static int visit_library(void *user, const char *name)
+{
+    libraries *const libraries = user;
+    os_state found;
+    char *const path = lmc_path_join(&lmc_memory_default, libraries->entry->directory, name, "");
+    char *kept = NULL;
+    if (!path || !os_is_library_name(name)) {
+        /* HDF5 passes over it, too */
+    } else if (os_stat(OS_HERE, path, &found) != 0) {
+        libraries->entry->dangling++;
+        keep_first(&libraries->dangling, cli_copy(name, strlen(name)));
+    } else if (found.kind != OS_FOLDER) {
+        libraries->entry->libraries++;
+        if (strncmp(name, PLUGIN_NAME, strlen(PLUGIN_NAME)) == 0)
+            kept = path;
+    }
+    if (kept)
+        keep_first(&libraries->lmc, kept);
+    else
+        free(path);
+    return 0;
+}
+
+/* Looks at the libraries of an entry, all of which HDF5 would open. The first name of LMC's plugin is checked. */
 static void look_at_entry(findings *findings, entry *entry)
 {
     char shown[SHOWN_NBYTES];
-    char dangling[SHOWN_NBYTES] = "";
-    char path[PATH_MAX];
-    char lmc_path[PATH_MAX] = "";
-    struct dirent **files = NULL;
-    const int count = scandir(entry->directory, &files, NULL, alphasort);
+    char dangling[SHOWN_NBYTES];
+    char cause[60];
+    libraries libraries = {entry, NULL, NULL};
     cli_shown(shown, sizeof shown, entry->directory);
-    if (count < 0) {
-        entry->os_errno = errno;
-        add_problem(findings, "HDF5_PLUGIN_PATH has %s: %.60s; HDF5 1.10 then ignores all further entries",
-                    shown, strerror(entry->os_errno));
-        return;
+    entry->os_errno = os_visit_path(entry->directory, visit_library, &libraries);
+    if (entry->os_errno != 0) {
+        os_error_text(entry->os_errno, cause, sizeof cause);
+        add_problem(findings, "HDF5_PLUGIN_PATH has %s: %s; HDF5 1.10 then ignores all further entries", shown,
+                    cause);
+    } else {
+        if (entry->dangling != 0)
+            add_problem(findings,
+                        "HDF5_PLUGIN_PATH has %s: %s is a dangling link%s; HDF5 1.10 then stops its search",
+                        shown, cli_shown(dangling, sizeof dangling, libraries.dangling),
+                        entry->dangling > 1 ? ", others too" : "");
+        if (entry->libraries == 0)
+            add_problem(findings, "HDF5_PLUGIN_PATH has %s: there is no library in it", shown);
+        if (libraries.lmc)
+            entry->lmc = !check_plugin(findings, libraries.lmc)                ? PLUGIN_BROKEN
+                         : have_equal_content(libraries.lmc, findings->plugin) ? PLUGIN_THIS
+                                                                               : PLUGIN_OTHER;
     }
-    for (int i = 0; i < count; i++) {
-        struct stat found;
-        const char *const name = files[i]->d_name;
-        const int is_library = strncmp(name, "lib", 3) == 0 && strstr(name, ".so") != NULL;
-        const int length = snprintf(path, sizeof path, "%s/%s", entry->directory, name);
-        if (!is_library || length >= (int)sizeof path) {
-            /* HDF5 passes over it, too */
-        } else if (stat(path, &found) != 0) {
-            entry->dangling++;
-            cli_shown(dangling, sizeof dangling, name);
-        } else if (!S_ISDIR(found.st_mode)) {
-            entry->libraries++;
-            if (lmc_path[0] == '\0' && strncmp(name, PLUGIN_NAME, strlen(PLUGIN_NAME)) == 0)
-                strcpy(lmc_path, path);
-        }
-        free(files[i]);
-    }
-    free(files);
-    if (entry->dangling != 0)
-        add_problem(findings,
-                    "HDF5_PLUGIN_PATH has %s: %s is a dangling link%s; HDF5 1.10 then stops its search",
-                    shown, dangling, entry->dangling > 1 ? ", others too" : "");
-    if (entry->libraries == 0)
-        add_problem(findings, "HDF5_PLUGIN_PATH has %s: there is no lib*.so in it", shown);
-    if (lmc_path[0] == '\0')
-        return;
-    entry->lmc = !check_plugin(findings, lmc_path)                ? PLUGIN_BROKEN
-                 : have_equal_content(lmc_path, findings->plugin) ? PLUGIN_THIS
-                                                                  : PLUGIN_OTHER;
+    free(libraries.dangling);
+    free(libraries.lmc);
 }
 
 /* ---- output ---- */
@@ -351,7 +413,7 @@ static void print_json(const findings *findings)
     cli_json_text(findings->temp_directory);
     printf(",\"temp_usable\":%s,\"filter_id\":%d,\"plugin_path\":",
            findings->is_temp_usable ? "true" : "false", LMC_H5_FILTER_ID);
-    cli_json_text(findings->plugin[0] != '\0' ? findings->plugin : NULL);
+    cli_json_text(findings->plugin);
     printf(",\"plugin_path_entries\":%s", findings->is_path_set ? "[" : "null");
     for (int i = 0; i < findings->entry_count; i++) {
         const entry *const entry = &findings->entries[i];
@@ -375,7 +437,8 @@ static void print_json(const findings *findings)
 
 static void show_findings(const findings *findings)
 {
-    char shown[PATH_MAX];
+    char shown[4096];
+    char cause[128];
     const char *const path = findings->plugin;
     printf("version:       %s\n", lmc_version_text());
     printf("formats:       archives version %d, frames version %u\n", LMC_ST_ARCHIVE_VERSION,
@@ -390,11 +453,11 @@ static void show_findings(const findings *findings)
     printf("memory:        malloc\n");
     printf("streams:       collected in %s\n", cli_shown(shown, sizeof shown, findings->temp_directory));
     printf("HDF5 filter:   %d\n", LMC_H5_FILTER_ID);
-    printf("HDF5 plugin:   %s\n", path[0] != '\0' ? cli_shown(shown, sizeof shown, path) : findings->why_not);
+    printf("HDF5 plugin:   %s\n", path ? cli_shown(shown, sizeof shown, path) : findings->why_not);
     if (!findings->is_path_set)
         printf("HDF5 path:     HDF5_PLUGIN_PATH is not set");
-    if (!findings->is_path_set && path[0] != '\0') {
-        const size_t length = (size_t)(strrchr(path, '/') - path);
+    if (!findings->is_path_set && path) {
+        const size_t length = (size_t)(lmc_last_component(path) - path) - 1;
         const size_t plain =
             strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-");
         const char *const quote = plain < length ? "'" : "";
@@ -409,10 +472,11 @@ static void show_findings(const findings *findings)
                                                 ", " PLUGIN_NAME " that does not work"};
         const entry *const entry = &findings->entries[i];
         const int is_alone =
-            entry->lmc == PLUGIN_OTHER && path[0] == '\0'; /* no other build to compare with */
+            entry->lmc == PLUGIN_OTHER && !path; /* no other build to compare with */
         printf("HDF5 path:     %s: ", cli_shown(shown, sizeof shown, entry->directory));
+        os_error_text(entry->os_errno, cause, sizeof cause);
         if (entry->os_errno != 0)
-            printf("%s\n", strerror(entry->os_errno));
+            printf("%s\n", cause);
         else
             printf("%u librar%s%s\n", entry->libraries, entry->libraries == 1 ? "y" : "ies",
                    lmc_texts[is_alone ? PLUGIN_THIS : entry->lmc]);
@@ -439,15 +503,15 @@ static int run_doctor(const cli_args *args)
     if (status == CLI_OK) {
         find_temp(findings);
         find_own_plugin(findings);
-        if (findings->plugin[0] != '\0')
+        if (findings->plugin)
             (void)check_plugin(findings, findings->plugin);
         if (preload && strcmp(preload, "::") == 0)
             add_problem(findings, "HDF5_PLUGIN_PRELOAD is \"::\": HDF5 loads no plugin");
         /* as in HDF5, empty entries are none */
         int is_found = 0;
         char *state = NULL;
-        char *directory = path ? strtok_r(path_text, ":", &state) : NULL;
-        for (; directory && findings->entry_count < ENTRIES_MAX; directory = strtok_r(NULL, ":", &state)) {
+        char *directory = path ? strtok_r(path_text, os_list_separator, &state) : NULL;
+        for (; directory && findings->entry_count < ENTRIES_MAX; directory = strtok_r(NULL, os_list_separator, &state)) {
             entry *const entry = &findings->entries[findings->entry_count++];
             entry->directory = directory;
             look_at_entry(findings, entry);
@@ -466,6 +530,7 @@ static int run_doctor(const cli_args *args)
         status = status == CLI_OK && findings->problem_count > 0 ? CLI_SYSTEM : status;
     }
     free(path_text);
+    free(findings->plugin);
     free(findings);
     return status;
 }

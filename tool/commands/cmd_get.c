@@ -3,15 +3,16 @@
  */
 #include "common/try.h"
 #include "lmc_st_experimental.h"
+#include "os/os.h"
 #include "tool/commands/cmd_run.h"
 #include "tool/commands/cmd_store.h"
 #include "tool/inputs.h"
 #include "tool/slice.h"
+#include "tool/tool_path.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char about[] =
     "Writes the bytes of a tensor of an archive or a plain file to standard output,\n"
@@ -158,14 +159,14 @@ static int get_operand(const cli_args *args, const lmc_st_file *file, const char
     request->file = file;
     request->diag.struct_size = sizeof request->diag;
     lmc_status status = resolve(request, operand, args->range);
-    if (status == LMC_OK && is_stream && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO)) {
+    if (status == LMC_OK && is_stream && (args->seen & CLI_OPT_FORCE) == 0 && os_is_terminal(OS_STDOUT)) {
         free(request);
         return cli_usage_error(args->command, "standard output is a terminal: redirect it, or add -f");
     }
     options.common = cli_common(args);
     options.force = (args->seen & CLI_OPT_FORCE) != 0;
     options.has_out_fd = is_stream;
-    options.out_fd = is_stream ? STDOUT_FILENO : 0;
+    options.out_fd = is_stream ? OS_STDOUT : 0;
     if (status == LMC_OK)
         status = lmc_st_reader_create(request->file, request->index, &request->reader, &request->diag);
     if (status == LMC_OK) {
@@ -225,7 +226,7 @@ static int run_get_of_kept(const cli_args *args)
     lmc_status status = open_tensor(args, name, &file, &number, &diag);
     const size_t length = cli_slice_name_length(name);
     if (status == LMC_ERR_ARG && length != SIZE_MAX) { /* no tensor has just this name */
-        char *const whole = strndup(name, length);
+        char *const whole = cli_copy(name, length);
         if (!whole)
             return cli_fail_nomem();
         slice = name + length;

@@ -31,7 +31,7 @@ static char *output_name(const cli_args *args, const char *in_path, const char *
         *fault = "its name does not end in .lmc: name the output with -o";
         return NULL;
     }
-    char *const name = strndup(in_path, length - 4);
+    char *const name = cli_copy(in_path, length - 4);
     const int is_other = (args->seen & CLI_OPT_SALVAGE) != 0 &&
                          lmc_st_open(in_path, NULL, &file, NULL) == LMC_OK &&
                          lmc_st_container_of(file) != LMC_ST_CONTAINER_SAFETENSORS;

@@ -2,6 +2,7 @@
  * cmd_run.c - lmc-st run: its commands, what they share, and those that work on whole steps: add, restore, verify,
  * drop, keep, repair.
  */
+#include "os/os.h"
 #include "tool/commands/cmd_run.h"
 
 #include "tool/commands/kept.h"

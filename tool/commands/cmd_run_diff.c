@@ -121,7 +121,7 @@ static int diff_steps(const cli_args *args, const archives *a, const archives *b
         const char *const partner = find_partner(b, a->names[i]);
         if (!partner)
             continue;
-        char *const label = strndup(partner, strlen(partner) - strlen(LMC_ARCHIVE_SUFFIX));
+        char *const label = cli_copy(partner, strlen(partner) - strlen(LMC_ARCHIVE_SUFFIX));
         printf("%s", is_json ? separator : "");
         separator = ",\n ";
         int exit_status = label ? open_archive(args, a, a->names[i], &files[0]) : cli_fail_nomem();

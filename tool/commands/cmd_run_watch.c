@@ -1,25 +1,14 @@
 /*
  * cmd_run_watch.c - lmc-st run watch: lists a directory again and again, and adds what is complete. Between two looks
- * it waits for events in the directory (inotify, where it is), for a time, or for a signal.
+ * it waits for a change of the directory, where the system tells of these, for a time, or for a signal.
  */
-#define _XOPEN_SOURCE 700 /* realpath */
-#define _FILE_OFFSET_BITS 64
-
 #include "tool/commands/cmd_run.h"
 #include "tool/commands/watch_snapshot.h"
 #include "tool/tool_path.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/select.h>
-#include <time.h>
-#include <unistd.h>
-#ifdef __linux__
-#include <sys/inotify.h>
-#endif
 
 static const char about[] =
     "Adds each snapshot to a run as soon as a trainer has completed it in DIR: files\n"
@@ -27,70 +16,10 @@ static const char about[] =
     "files are readable to their ends and nothing has changed for a while. Ends on a\n"
     "signal (exit status 0), or when DIR is removed (3). May be started again.\n";
 
-/* Programs change several names one after another: what follows an event within this time is seen with it. */
-#define GATHER_MS 20
-
-static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-#define ENDING_COUNT (sizeof ending / sizeof ending[0])
-
 /* Milliseconds of a clock that nobody sets. */
 static uint64_t clock_ms(void)
 {
-    struct timespec now = {0, 0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-/* ---- events ---- */
-
-/* Adds a directory, without those in it. Returns an id, or -1. Not each write is an event: a file that grows is looked
- * at when it was closed, and after --settle seconds. */
-static int notify_add(int fd, const char *path)
-{
-#ifdef __linux__
-    const uint32_t events = IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
-                            IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
-    return fd < 0 ? -1 : inotify_add_watch(fd, path, events);
-#else
-    (void)fd;
-    (void)path;
-    return -1;
-#endif
-}
-
-static void notify_remove(int fd, int id)
-{
-#ifdef __linux__
-    if (fd >= 0 && id >= 0)
-        (void)inotify_rm_watch(fd, id); /* fails if the directory is gone, and its watch with it */
-#else
-    (void)fd;
-    (void)id;
-#endif
-}
-
-/* ---- waiting ---- */
-
-/* A signal between the look at cli_cancel and the wait must end the wait: signals come in within pselect() alone. */
-static int wait_for_event(int fd, uint64_t most_ms)
-{
-    fd_set set;
-    sigset_t blocked, before;
-    const struct timespec time = {.tv_sec = (time_t)(most_ms / 1000),
-                                  .tv_nsec = (long)(most_ms % 1000) * 1000000};
-    int count = 0;
-    const int has_fd = fd >= 0 && fd < FD_SETSIZE;
-    FD_ZERO(&set);
-    if (has_fd)
-        FD_SET(fd, &set);
-    sigemptyset(&blocked);
-    for (size_t i = 0; i < ENDING_COUNT; i++)
-        sigaddset(&blocked, ending[i]);
-    sigprocmask(SIG_BLOCK, &blocked, &before);
-    if (__atomic_load_n(&cli_cancel, __ATOMIC_RELAXED) == 0)
-        count = pselect(has_fd ? fd + 1 : 0, has_fd ? &set : NULL, NULL, NULL, &time, &before);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return count > 0;
+    return os_clock_ns() / 1000000;
 }
 
 /* ---- the directory ---- */
@@ -107,22 +36,17 @@ typedef struct watch {
     const cli_args *args;
     const char *run_dir, *dir;
     uint64_t settle_ms;
-    struct stat dir_state, run_state;
+    os_state dir_state, run_state;
     int has_run;           /* run_state is set */
     watch_entry **entries; /* by name, once the listing is complete */
     size_t count, capacity;
-    int notify_fd;
+    int watch_fd; /* of os_watch_open() */
     int exit_status; /* of what ends the watch */
 } watch;
 
 static int is_cancelled(void)
 {
     return __atomic_load_n(&cli_cancel, __ATOMIC_RELAXED) != 0;
-}
-
-static int is_same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
 /* What is no fault, but to be known. */
@@ -145,7 +69,7 @@ static int compare_names(const void *left, const void *right)
 
 static void free_entry(watch *watch, watch_entry *entry)
 {
-    notify_remove(watch->notify_fd, entry->watch_id);
+    os_watch_remove(watch->watch_fd, entry->watch_id);
     free(entry->name);
     free(entry);
 }
@@ -173,42 +97,43 @@ static int append_entry(watch *watch, const char *name)
     return 1;
 }
 
+/* A listing of the directory. */
+typedef struct look {
+    watch *watch;
+    size_t sorted_count; /* entries that are known */
+} look;
+
+static int see_name(void *user, const char *name)
+{
+    const look *const look = user;
+    watch *const watch = look->watch;
+    watch_entry **known = NULL;
+    const watch_entry key = {.name = (char *)(uintptr_t)name};
+    const watch_entry *const at = &key;
+    if (watch_is_temporary(name))
+        return 0;
+    if (look->sorted_count > 0)
+        known = bsearch(&at, watch->entries, look->sorted_count, sizeof(watch_entry *), compare_names);
+    if (known)
+        (*known)->is_found = 1;
+    return known || append_entry(watch, name) ? 0 : ENOMEM;
+}
+
 /* Returns the exit status. */
 static int list_directory(watch *watch)
 {
-    struct stat found;
-    const size_t sorted_count = watch->count;
-    int is_stored = 1;
-    int os_errno = 0;
-    DIR *const stream = stat(watch->dir, &found) == 0 ? opendir(watch->dir) : NULL;
-    if (!stream)
-        return cli_fail_os(watch->dir, errno, "cannot watch");
-    if (!is_same_file(&found, &watch->dir_state)) {
-        closedir(stream);
+    os_state found;
+    look look = {watch, watch->count};
+    int os_errno = os_stat(OS_HERE, watch->dir, &found);
+    if (os_errno == 0 && !os_is_same_file(&found, &watch->dir_state))
         return cli_fail_os(watch->dir, ENOENT, "another directory has this name now");
-    }
-    watch->has_run = stat(watch->run_dir, &watch->run_state) == 0;
+    watch->has_run = os_stat(OS_HERE, watch->run_dir, &watch->run_state) == 0;
     for (size_t i = 0; i < watch->count; i++)
         watch->entries[i]->is_found = 0;
-    while (is_stored) {
-        watch_entry **known = NULL;
-        errno = 0;
-        const struct dirent *const next = readdir(stream);
-        os_errno = errno;
-        if (!next)
-            break;
-        if (watch_is_temporary(next->d_name))
-            continue;
-        const watch_entry key = {.name = (char *)(uintptr_t)next->d_name};
-        const watch_entry *const at = &key;
-        if (sorted_count > 0)
-            known = bsearch(&at, watch->entries, sorted_count, sizeof(watch_entry *), compare_names);
-        if (known)
-            (*known)->is_found = 1;
-        else
-            is_stored = append_entry(watch, next->d_name);
-    }
-    closedir(stream);
+    if (os_errno == 0)
+        os_errno = os_visit_path(watch->dir, see_name, &look);
+    if (os_errno == ENOMEM)
+        return cli_fail_nomem();
     if (os_errno != 0)
         return cli_fail_os(watch->dir, os_errno, "cannot watch");
     size_t kept = 0;
@@ -220,7 +145,7 @@ static int list_directory(watch *watch)
     watch->count = kept;
     if (kept > 1)
         qsort(watch->entries, kept, sizeof(watch_entry *), compare_names);
-    return is_stored ? CLI_OK : cli_fail_nomem();
+    return CLI_OK;
 }
 
 /* ---- looking at an entry ---- */
@@ -228,11 +153,11 @@ static int list_directory(watch *watch)
 /* Looks whether the entry has changed. Returns 1 and sets *own_print, or 0: it is no snapshot, or gone. */
 static int look_at_snapshot(watch *watch, watch_entry *entry, const char *path, uint64_t *own_print)
 {
-    struct stat found;
+    os_state found;
     uint64_t print = 0;
     /* a link has another name for what is there already */
-    if (lstat(path, &found) != 0 || !(S_ISREG(found.st_mode) || S_ISDIR(found.st_mode)) ||
-        (watch->has_run && is_same_file(&found, &watch->run_state)))
+    if (os_lstat(OS_HERE, path, &found) != 0 || (found.kind != OS_FILE && found.kind != OS_FOLDER) ||
+        (watch->has_run && os_is_same_file(&found, &watch->run_state)))
         return 0;
     if (!entry->has_step) {
         tell_left(watch, entry, path, "its name has no step: it is skipped");
@@ -250,11 +175,11 @@ static int look_at_snapshot(watch *watch, watch_entry *entry, const char *path, 
         watch_finish(entry, *own_print); /* it holds the run */
     /* a directory that is still being written is watched, too */
     const int is_wanted =
-        S_ISDIR(found.st_mode) && (entry->state == WATCH_CHANGING || entry->state == WATCH_FAILED);
+        found.kind == OS_FOLDER && (entry->state == WATCH_CHANGING || entry->state == WATCH_FAILED);
     if (is_wanted && entry->watch_id < 0)
-        entry->watch_id = notify_add(watch->notify_fd, path);
+        entry->watch_id = os_watch_add(watch->watch_fd, path);
     if (!is_wanted && entry->watch_id >= 0) {
-        notify_remove(watch->notify_fd, entry->watch_id);
+        os_watch_remove(watch->watch_fd, entry->watch_id);
         entry->watch_id = -1;
     }
     return 1;
@@ -396,19 +321,14 @@ static void work_on_entries(watch *watch)
 /* Waits until something has happened in the directories, an entry is due, or a signal came. */
 static void wait_for_change(const watch *watch)
 {
-    char events[4096];
-    uint64_t pause_ms = watch->notify_fd >= 0 ? LOOK_MS_MAX : LOOK_MS_MAX_WITHOUT_EVENTS;
+    uint64_t pause_ms = watch->watch_fd >= 0 ? LOOK_MS_MAX : LOOK_MS_MAX_WITHOUT_EVENTS;
     const uint64_t now_ms = clock_ms();
     for (size_t i = 0; i < watch->count; i++) {
         const uint64_t due_ms = watch_due_ms(watch->entries[i], watch->settle_ms);
         const uint64_t left_ms = due_ms > now_ms ? due_ms - now_ms : 1;
         pause_ms = left_ms < pause_ms ? left_ms : pause_ms;
     }
-    if (!wait_for_event(watch->notify_fd, pause_ms))
-        return;
-    (void)wait_for_event(-1, GATHER_MS);
-    while (read(watch->notify_fd, events, sizeof events) > 0)
-        continue; /* the directories are listed anyway */
+    (void)os_watch_wait(watch->watch_fd, pause_ms, &cli_cancel); /* the directories are listed anyway */
 }
 
 /* ---- the command ---- */
@@ -421,13 +341,14 @@ static int run_watch(const cli_args *args)
                    .run_dir = args->operands[0],
                    .dir = args->operands[1],
                    .settle_ms = (args->seen & CLI_OPT_SETTLE) != 0 ? args->settle_ms : SETTLE_MS_DEFAULT,
-                   .notify_fd = -1};
-    if (stat(watch.dir, &watch.dir_state) != 0)
-        return cli_fail_os(watch.dir, errno, "cannot watch");
-    if (!S_ISDIR(watch.dir_state.st_mode))
+                   .watch_fd = -1};
+    const int os_errno = os_stat(OS_HERE, watch.dir, &watch.dir_state);
+    if (os_errno != 0)
+        return cli_fail_os(watch.dir, os_errno, "cannot watch");
+    if (watch.dir_state.kind != OS_FOLDER)
         return cli_usage_error(args->command, "the second operand must be a directory");
-    char *const run = realpath(watch.run_dir, NULL); /* NULL: there is no run yet */
-    char *const dir = realpath(watch.dir, NULL);
+    char *const run = os_real_path(watch.run_dir); /* NULL: there is no run yet */
+    char *const dir = os_real_path(watch.dir);
     const size_t length = run ? strlen(run) : 0;
     const int is_in_run =
         run && dir && strncmp(dir, run, length) == 0 && (dir[length] == '\0' || dir[length] == '/');
@@ -436,18 +357,9 @@ static int run_watch(const cli_args *args)
     if (is_in_run)
         return cli_usage_error(args->command, "the directory to watch must not be the run or inside it");
     /* a second signal of one kind ends the process: the first one sets cli_cancel, and the work ends in order */
-    for (size_t i = 0; i < ENDING_COUNT; i++) {
-        struct sigaction action;
-        if (sigaction(ending[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
-            action.sa_flags |= (int)SA_RESETHAND;
-            sigaction(ending[i], &action, NULL);
-        }
-    }
-    watch.notify_fd = -1; /* the system cannot tell of changes: directories are looked at from time to time */
-#ifdef __linux__
-    watch.notify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-#endif
-    (void)notify_add(watch.notify_fd, watch.dir);
+    os_catch_signals(&cli_cancel, 1);
+    watch.watch_fd = os_watch_open();
+    (void)os_watch_add(watch.watch_fd, watch.dir);
     while (!is_cancelled() && watch.exit_status == CLI_OK) {
         watch.exit_status = list_directory(&watch);
         if (watch.exit_status == CLI_OK)
@@ -458,8 +370,8 @@ static int run_watch(const cli_args *args)
     for (size_t i = 0; i < watch.count; i++)
         free_entry(&watch, watch.entries[i]);
     free(watch.entries);
-    if (watch.notify_fd >= 0)
-        close(watch.notify_fd);
+    if (watch.watch_fd >= 0)
+        (void)os_close(watch.watch_fd);
     return watch.exit_status;
 }
 

@@ -2,15 +2,11 @@
  * watch_snapshot.c - watch_snapshot.h. Links to files are followed, as lmc_run_add() does; links to directories are
  * not.
  */
-#define _FILE_OFFSET_BITS 64
-
 #include "tool/commands/watch_snapshot.h"
 
 #include "tool/tool_path.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,46 +90,53 @@ int watch_is_kept(uint64_t step, uint64_t newer_count, uint64_t last, uint64_t e
 #define DEPTH_MAX 64
 #define HEAD_NBYTES 16
 
-#ifdef __APPLE__
-#define MODIFIED(found) ((found)->st_mtimespec)
-#else
-#define MODIFIED(found) ((found)->st_mtim)
-#endif
-
 /* visit() gets each name below a path and the path itself, whose `name` is "". found: of a link to a file, the file's;
  * NULL with an errno if it could not be looked at. A result other than 0 ends the walk. */
 typedef struct walk {
-    int (*visit)(struct walk *walk, const char *path, const char *name, const struct stat *found,
+    int (*visit)(struct walk *walk, const char *path, const char *name, const os_state *found,
                  int os_errno);
     void *user;
 } walk;
 
 static int walk_path(walk *walk, const char *path, const char *name, unsigned depth);
 
+/* A folder that is being walked through. */
+typedef struct step {
+    walk *walk;
+    const char *path, *name;
+    unsigned depth;
+} step;
+
+static int walk_name(void *user, const char *name)
+{
+    const step *const step = user;
+    char *const next_path = lmc_path_join(&lmc_memory_default, step->path, name, "");
+    char *const next_name = lmc_path_join(&lmc_memory_default, step->name, name, "");
+    const int result =
+        next_path && next_name ? walk_path(step->walk, next_path, next_name, step->depth + 1) : ENOMEM;
+    free(next_path);
+    free(next_name);
+    return result;
+}
+
 static int walk_path(walk *walk, const char *path, const char *name, unsigned depth)
 {
-    struct stat found, target;
-    if (lstat(path, &found) != 0)
-        return walk->visit(walk, path, name, NULL, errno);
-    if (S_ISLNK(found.st_mode) && stat(path, &target) == 0 && S_ISREG(target.st_mode))
+    os_state found, target;
+    step step = {walk, path, name, depth};
+    const int os_errno = os_lstat(OS_HERE, path, &found);
+    if (os_errno != 0)
+        return walk->visit(walk, path, name, NULL, os_errno);
+    if (found.kind == OS_LINK && os_stat(OS_HERE, path, &target) == 0 && target.kind == OS_FILE)
         found = target;
-    int result = walk->visit(walk, path, name, &found, 0);
-    if (result != 0 || !S_ISDIR(found.st_mode))
+    const int result = walk->visit(walk, path, name, &found, 0);
+    if (result != 0 || found.kind != OS_FOLDER)
         return result;
-    DIR *const stream = depth < DEPTH_MAX ? opendir(path) : NULL;
-    if (!stream)
+    const int fd = depth < DEPTH_MAX ? os_open_folder(path) : -1;
+    if (fd < 0)
         return walk->visit(walk, path, name, NULL, depth < DEPTH_MAX ? errno : ELOOP);
-    for (const struct dirent *next = readdir(stream); next && result == 0; next = readdir(stream)) {
-        if (strcmp(next->d_name, ".") == 0 || strcmp(next->d_name, "..") == 0)
-            continue;
-        char *const next_path = lmc_path_join(&lmc_memory_default, path, next->d_name, "");
-        char *const next_name = lmc_path_join(&lmc_memory_default, name, next->d_name, "");
-        result = next_path && next_name ? walk_path(walk, next_path, next_name, depth + 1) : ENOMEM;
-        free(next_path);
-        free(next_name);
-    }
-    closedir(stream);
-    return result;
+    const int visited = os_visit_folder(fd, walk_name, &step);
+    (void)os_close(fd);
+    return visited;
 }
 
 /* ---- the print ---- */
@@ -154,35 +157,38 @@ static uint64_t spread(uint64_t hash)
     return hash ^ (hash >> 33);
 }
 
-uint64_t watch_own_print(const struct stat *found)
+uint64_t watch_own_print(const os_state *found)
 {
-    const uint64_t numbers[] = {(uint64_t)found->st_dev,          (uint64_t)found->st_ino,
-                                S_ISDIR(found->st_mode),          (uint64_t)found->st_size,
-                                (uint64_t)MODIFIED(found).tv_sec, (uint64_t)MODIFIED(found).tv_nsec};
+    const uint64_t numbers[] = {found->device,
+                                found->inode,
+                                found->kind == OS_FOLDER,
+                                found->nbytes,
+                                (uint64_t)found->modified_s,
+                                (uint64_t)found->modified_ns};
     return spread(hash_bytes(0xcbf29ce484222325u, numbers, sizeof numbers));
 }
 
 typedef struct print_walk {
     walk walk;
-    const struct stat *run;
+    const os_state *run;
     uint64_t print;
 } print_walk;
 
 /* The order of names in a folder does not matter: what is added has none. */
-static int add_print(walk *walk, const char *path, const char *name, const struct stat *found, int os_errno)
+static int add_print(walk *walk, const char *path, const char *name, const os_state *found, int os_errno)
 {
     print_walk *const own = walk->user;
     (void)path;
     if (os_errno == ENOENT)
         return name[0] == '\0' ? ENOENT : 0;
-    if (found && own->run && found->st_dev == own->run->st_dev && found->st_ino == own->run->st_ino)
+    if (found && own->run && os_is_same_file(found, own->run))
         return EXDEV;
     const uint64_t state = found ? watch_own_print(found) : (uint64_t)os_errno;
     own->print += spread(hash_bytes(state, name, strlen(name)));
     return 0;
 }
 
-int watch_print(const char *path, const struct stat *run, uint64_t *print)
+int watch_print(const char *path, const os_state *run, uint64_t *print)
 {
     print_walk own = {.walk = {.visit = add_print}, .run = run};
     own.walk.user = &own;
@@ -216,10 +222,11 @@ static int is_begun_container(const char *path)
     unsigned char head[HEAD_NBYTES] = {0};
     if (ends_with(path, ".safetensors"))
         return 1;
-    FILE *const file = fopen(path, "rb");
-    const size_t nbytes = file ? fread(head, 1, sizeof head, file) : 0;
-    if (file)
-        fclose(file);
+    const int fd = os_open(OS_HERE, path);
+    const int64_t got = fd < 0 ? 0 : os_read_at(fd, 0, head, sizeof head);
+    const size_t nbytes = got > 0 ? (size_t)got : 0;
+    if (fd >= 0)
+        (void)os_close(fd);
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0] && nbytes == 0; i++)
         if (ends_with(path, suffixes[i]))
             return 1;
@@ -229,7 +236,7 @@ static int is_begun_container(const char *path)
            (nbytes >= 6 && memcmp(head, "\x93NUMPY", 6) == 0);
 }
 
-static int check_file(walk *walk, const char *path, const char *name, const struct stat *found, int os_errno)
+static int check_file(walk *walk, const char *path, const char *name, const os_state *found, int os_errno)
 {
     check_walk *const own = walk->user;
     lmc_st_file *file = NULL;
@@ -237,10 +244,10 @@ static int check_file(walk *walk, const char *path, const char *name, const stru
         cli_set_os_diag(own->diag, path, os_errno, "cannot open");
         return 1;
     }
-    int is_passed_over = !S_ISREG(found->st_mode);
+    int is_passed_over = found->kind != OS_FILE;
     for (size_t i = 0; i < own->args->exclude_count && name[0] != '\0'; i++)
-        is_passed_over |= fnmatch(own->args->excludes[i], name, 0) == 0 ||
-                          fnmatch(own->args->excludes[i], lmc_last_component(name), 0) == 0;
+        is_passed_over |= os_matches(own->args->excludes[i], name, 0) ||
+                          os_matches(own->args->excludes[i], lmc_last_component(name), 0);
     if (is_passed_over)
         return 0;
     const lmc_status status = lmc_st_open(path, NULL, &file, own->diag);

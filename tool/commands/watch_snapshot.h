@@ -5,9 +5,8 @@
 #ifndef LMC_TOOL_COMMANDS_WATCH_SNAPSHOT_H
 #define LMC_TOOL_COMMANDS_WATCH_SNAPSHOT_H
 
+#include "os/os.h"
 #include "tool/cli.h"
-
-#include <sys/stat.h>
 
 /* ---- what is decided, by what was seen and when; neither files nor a clock are looked at ---- */
 
@@ -39,7 +38,7 @@ typedef struct watch_entry {
     int told_errno;
     int is_left;  /* it was told that it is no snapshot */
     int is_found; /* in the listing that was made last */
-    int watch_id; /* of inotify; -1: none */
+    int watch_id; /* of os_watch_add(); -1: none */
 } watch_entry;
 
 /* 1 if trainers give such names to what is not complete: "tmp-checkpoint-10", "x.tmp", and ".x". */
@@ -69,11 +68,11 @@ int watch_is_kept(uint64_t step, uint64_t newer_count, uint64_t last, uint64_t e
 /* ---- what is seen ---- */
 
 /* A number that changes if a file or directory itself is another one, or has another size or time. */
-uint64_t watch_own_print(const struct stat *found);
+uint64_t watch_own_print(const os_state *found);
 
 /* The same for a path and all that is below it. `run`: of the directory of the run, NULL if there is none yet.
  * Returns 0, or an errno: ENOENT (it is gone), EXDEV (it holds the run). What cannot be read is part of the print. */
-int watch_print(const char *path, const struct stat *run, uint64_t *print);
+int watch_print(const char *path, const os_state *run, uint64_t *print);
 
 /* Success if the file, or each file of the directory that is a container, reads to its end. *container_count: how many
  * there are; archives are none. Files that options->excludes names are passed over. */

@@ -206,6 +206,8 @@ LMC_TEST(test_libraries)
     void *const program = os_library_open(NULL);
     CU_ASSERT_PTR_NOT_NULL(program);
     os_library_close(program);
+    CU_ASSERT(os_is_library_name(IS_WINDOWS ? "X.dll" : "libX.so.1"));
+    CU_ASSERT(!os_is_library_name("x.txt") && !os_is_library_name(".dll"));
     int on_stack = 0;
     CU_ASSERT(!os_library_find(&on_stack, &base));
 }
