@@ -16,6 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Where there is no such error, a quota that is used up is a full disk. */
+#ifndef EDQUOT
+#define EDQUOT ENOSPC
+#endif
+
 /* ---- what a name or a descriptor is ---- */
 
 typedef enum os_kind {
