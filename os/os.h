@@ -16,6 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Where there is no such error, a quota that is used up is a full disk. */
+#ifndef EDQUOT
+#define EDQUOT ENOSPC
+#endif
+
 /* ---- what a name or a descriptor is ---- */
 
 typedef enum os_kind {
@@ -31,7 +36,7 @@ typedef struct os_state {
     os_kind kind;
     uint64_t device, inode, nbytes, name_count;
     int64_t modified_s, modified_ns, changed_s, changed_ns;
-    unsigned permissions; /* the bits of chmod(2); on Windows 0666 or 0444, and 0777 or 0555 for a folder */
+    unsigned permissions; /* the bits of chmod(2); on Windows 0644 or 0444, and 0755 or 0555 for a folder */
     int is_ours;          /* it belongs to this process's user */
 } os_state;
 

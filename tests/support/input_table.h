@@ -47,14 +47,35 @@ static inline uint8_t *input_bytes(const char *text, size_t *nbytes)
     return bytes;
 }
 
+/* All of a file as text, to be released; NULL: it cannot be read, or is empty. */
+static inline char *input_table_text(FILE *file)
+{
+    size_t nbytes = 0;
+    size_t capacity = 0;
+    char *text = NULL;
+    do {
+        capacity = 2 * capacity + 4096;
+        char *const larger = realloc(text, capacity);
+        if (!larger)
+            break;
+        text = larger;
+        nbytes += fread(text + nbytes, 1, capacity - 1 - nbytes, file);
+        text[nbytes] = '\0';
+    } while (nbytes == capacity - 1);
+    if (nbytes > 0 && !ferror(file))
+        return text;
+    free(text);
+    return NULL;
+}
+
 /* The lines of a table, to be released by input_table_free(). A file that cannot be read ends the program. */
 static inline input_line *input_table_read(const char *path, size_t *count)
 {
     FILE *const file = fopen(path, "rb");
-    char *text = NULL;
-    size_t capacity = 0, room = 0;
+    char *const text = file ? input_table_text(file) : NULL;
+    size_t room = 0;
     input_line *lines = NULL;
-    if (!file || getdelim(&text, &capacity, '\0', file) <= 0) {
+    if (!text) {
         perror(path);
         abort();
     }
