@@ -11,8 +11,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.append(os.path.join(ROOT, "tests", "support"))  # modules that several folders import
 # a job that a shell has put into the background has SIGINT ignored, and so would have the commands that tests interrupt
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# Each process of pytest has a core. If libraries started a thread for each core in all of them, the threads would wait
-# for each other at the end of every small loop.
+# Several processes of pytest share the cores: in each of them, a library that starts a thread for each core would only
+# take turns with the others.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 LEFT_OUT = "left out: "  # begins the reason of a skip that is not counted
 
