@@ -49,6 +49,16 @@ const char *lmc_last_component(const char *path)
     return name;
 }
 
+const char *lmc_path_name(const char *path, size_t *nbytes)
+{
+    const char *const end = path + lmc_path_length(path);
+    const char *name = path;
+    for (const char *at = path; at < end; at++)
+        name = is_separator(*at) ? at + 1 : name;
+    *nbytes = (size_t)(end - name);
+    return name;
+}
+
 char *lmc_path_join(const lmc_allocator *memory, const char *directory, const char *name, const char *suffix)
 {
     const size_t end = strlen(directory);

@@ -15,11 +15,14 @@
 int lmc_is_plain_name(const char *path);
 int lmc_is_archive_name(const char *path);
 
-/* Length of a path without the slashes at its end. */
+/* Length of a path without the separators at its end. */
 size_t lmc_path_length(const char *path);
 
-/* What follows the last slash. */
+/* What follows the last separator. */
 const char *lmc_last_component(const char *path);
+
+/* The last component of the path without the separators at its end, with its length. */
+const char *lmc_path_name(const char *path, size_t *nbytes);
 
 /* "directory/name", only `directory` if the name is empty, and then `suffix`; to be released. NULL: out of memory. */
 char *lmc_path_join(const lmc_allocator *memory, const char *directory, const char *name, const char *suffix);

@@ -4,11 +4,10 @@
 #include "tool/progress.h"
 
 #include "os/os.h"
+#include "os/path.h"
 #include "tool/cli.h"
-#include "tool/tool_path.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DRAW_SECONDS 0.1
@@ -21,15 +20,14 @@ static double now_seconds(void)
 
 void cli_progress_start(cli_progress *progress, const cli_args *args, const char *path)
 {
-    char *const text = cli_copy(path, lmc_path_length(path));
+    size_t nbytes = 0;
+    const char *const name = lmc_path_name(path, &nbytes);
     const int is_quiet = (args->seen & CLI_OPT_QUIET) != 0;
     memset(progress, 0, sizeof *progress);
     progress->is_shown = !is_quiet && os_is_terminal(OS_STDERR);
     progress->has_summary = progress->is_shown || (args->seen & CLI_OPT_VERBOSE) != 0;
     progress->started = now_seconds();
-    const char *const name = text ? lmc_last_component(text) : "";
-    lmc_text_escape(progress->label, 25, name, strlen(name));
-    free(text);
+    lmc_text_escape(progress->label, 25, name, nbytes);
 }
 
 double cli_progress_seconds(const cli_progress *progress)

@@ -5,6 +5,7 @@
 #include "os/posix/posix.h"
 
 #include "common/number.h"
+#include "lmc.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -21,7 +22,6 @@ static unsigned at_least_one(long count)
 
 #ifdef __linux__
 
-#define COUNT_MAX 1000000 /* cores; more are not counted */
 #define PATH_NBYTES 4096
 #define CGROUPS_NBYTES 16384 /* a line for each hierarchy */
 #define QUOTA_NBYTES 64
@@ -66,7 +66,7 @@ static unsigned read_quota(const char *path, size_t nbytes, int version)
     }
     if (!lmc_read_number(&at, NULL, &period) || period == 0 || period == UINT64_MAX)
         return 0;
-    return (unsigned)lmc_min_u64(lmc_div_ceil(quota, period), COUNT_MAX);
+    return (unsigned)lmc_min_u64(lmc_div_ceil(quota, period), LMC_THREAD_COUNT_MAX);
 }
 
 static unsigned smaller_quota(unsigned a, unsigned b)

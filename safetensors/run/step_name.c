@@ -1,6 +1,7 @@
 /*
  * step_name.c - lmc_run.h: the step that the name of a snapshot tells.
  */
+#include "os/path.h"
 #include "common/number.h"
 #include "lmc_run.h"
 
@@ -78,11 +79,9 @@ static part find_last(part name)
 
 int lmc_run_step_of_name(const char *path, uint64_t *step)
 {
-    part name = {path, path + strlen(path)}; /* the last component */
-    while (name.end > path && name.end[-1] == '/')
-        name.end--;
-    for (name.begin = name.end; name.begin > path && name.begin[-1] != '/';)
-        name.begin--;
+    size_t nbytes = 0;
+    const char *const last = lmc_path_name(path, &nbytes);
+    const part name = {last, last + nbytes};
     part digits = {name.end, name.end};
     for (size_t i = 0; i < KEYWORD_COUNT && digits.begin == digits.end; i++)
         digits = find_after(name, keywords[i]);

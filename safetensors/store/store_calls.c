@@ -174,12 +174,13 @@ static void set_model_done(store_call *call, lmc_store_model_fn model_done)
 /* The last component of the path, without slashes behind it; to be released. NULL: out of memory. */
 static char *name_of_path(const lmc_allocator *memory, const char *path)
 {
-    char *const copy = st_duplicate(memory, path);
-    size_t end = copy ? strlen(copy) : 0;
-    while (end > 1 && copy[end - 1] == '/')
-        copy[--end] = '\0';
-    char *const name = copy ? st_duplicate(memory, lmc_last_component(copy)) : NULL;
-    st_release(memory, copy);
+    size_t nbytes = 0;
+    const char *const last = lmc_path_name(path, &nbytes);
+    char *const name = st_allocate(memory, nbytes + 1);
+    if (name) {
+        memcpy(name, last, nbytes);
+        name[nbytes] = '\0';
+    }
     return name;
 }
 

@@ -32,7 +32,7 @@ def before_naming(tool, directory, options, before, change, status):
     """Stops the tool before its first call that gives the name, changes the output, goes on."""
     faults = Faults(tool, directory)
     job = Job("convert", tool, faults.directory)
-    call = "rename" if before and "-f" in options else "link"
+    call = "rename" if before else "link"
     process = faults.stopped("%s%s:1:1:%s" % (before, call, STOP), *job.arguments("-j1", *options))
     change(job)
     found, message = resume(process)
