@@ -1,6 +1,6 @@
 /*
- * listing.c - directories.h: what is in a directory and below it. Folders are opened from the ones that hold them, so that
- * none is swapped for a link on the way.
+ * listing.c - directories.h: what is in a directory and below it. Folders are opened from the ones that hold them, so
+ * that none is swapped for a link on the way.
  */
 #include "safetensors/files/directories.h"
 

@@ -1,6 +1,6 @@
 /*
- * staging.c - directories.h: a directory that grows beside its place. Its folder and itself are held open; names are only
- * looked up in them.
+ * staging.c - directories.h: a directory that grows beside its place. Its folder and itself are held open; names are
+ * only looked up in them.
  */
 #include "safetensors/files/directories.h"
 #include "safetensors/files/folder.h"

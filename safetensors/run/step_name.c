@@ -1,9 +1,9 @@
 /*
  * step_name.c - lmc_run.h: the step that the name of a snapshot tells.
  */
-#include "os/path.h"
 #include "common/number.h"
 #include "lmc_run.h"
+#include "os/path.h"
 
 #include <string.h>
 #include <strings.h> /* strncasecmp */

@@ -13,7 +13,8 @@ WORDS = {"include", "define", "compile", "link", "source"}
 
 
 def built_from(tree):
-    """The sources of the objects that the build links: below FOLDER/CMakeFiles/TARGET.dir, as in FOLDER."""
+    """The sources of the objects that the build links: below FOLDER/CMakeFiles/TARGET.dir as in FOLDER, with "__" for
+    ".."."""
     found = set()
     for name in LINKED:
         path = os.path.join(tree.build, name)
@@ -22,7 +23,8 @@ def built_from(tree):
         with open(path, encoding="utf-8") as file:
             for target in OBJECT.findall(file.read()):
                 full = os.path.normpath(os.path.join(tree.build, name.split("/")[0], target))
-                found.add(re.sub(r"CMakeFiles/\w+\.dir/|\.o$", "", os.path.relpath(full, tree.build)))
+                path = re.sub(r"CMakeFiles/\w+\.dir/|\.o$", "", os.path.relpath(full, tree.build))
+                found.add(re.sub(r"\w+/__/", "", path))
     return found
 
 
