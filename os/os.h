@@ -34,7 +34,7 @@ typedef enum os_kind {
  * about the file does, and no program can set it. */
 typedef struct os_state {
     os_kind kind;
-    uint64_t device, inode, nbytes, name_count;
+    uint64_t device, inode, nbytes, name_count; /* device 0: not known */
     int64_t modified_s, modified_ns, changed_s, changed_ns;
     unsigned permissions; /* the bits of chmod(2); on Windows 0644 or 0444, and 0755 or 0555 for a folder */
     int is_ours;          /* it belongs to this process's user */
@@ -51,7 +51,7 @@ int os_fstat(int fd, os_state *state);
 /* 1 if they are of one file, in whatever state. */
 static inline int os_is_same_file(const os_state *a, const os_state *b)
 {
-    return a->device == b->device && a->inode == b->inode;
+    return a->inode == b->inode && (a->device == b->device || a->device == 0 || b->device == 0);
 }
 
 /* 1 if the path, with links followed, is a folder, or a file. */

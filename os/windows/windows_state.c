@@ -112,10 +112,8 @@ int win_state(HANDLE handle, os_state *state)
             low = low << 8 | id.FileId.Identifier[i];
             high = high << 8 | id.FileId.Identifier[8 + i];
         }
-        if ((low | high) != 0) { /* some servers do not tell */
-            state->device = id.VolumeSerialNumber;
+        if ((low | high) != 0) /* some servers do not tell */
             state->inode = low ^ (high * 0x9E3779B97F4A7C15U);
-        }
     }
     if (!GetFileInformationByHandleEx(handle, FileBasicInfo, &basic, sizeof basic))
         return win_last_errno();

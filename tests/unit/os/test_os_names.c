@@ -59,6 +59,8 @@ LMC_TEST(test_rename_new)
 
 LMC_TEST(test_rename_folders)
 {
+    os_state by_fd;
+    os_state by_name;
     CU_ASSERT_EQUAL(os_make_folder(test_fd, "empty", 0700), 0);
     CU_ASSERT_EQUAL(os_make_folder(test_fd, "full", 0700), 0);
     CU_ASSERT_EQUAL(os_make_folder(test_fd, "third", 0700), 0);
@@ -70,6 +72,9 @@ LMC_TEST(test_rename_folders)
     CU_ASSERT(is_there("third") && file_holds("full/file", "in it"));
     CU_ASSERT_EQUAL(os_rename(test_fd, "full", "empty"), 0); /* while it is open itself */
     CU_ASSERT(!is_there("full") && file_holds("empty/file", "in it"));
+    CU_ASSERT_EQUAL(os_fstat(held, &by_fd), 0);
+    CU_ASSERT_EQUAL(os_lstat(test_fd, "empty", &by_name), 0);
+    CU_ASSERT(os_is_same_file(&by_fd, &by_name));
     const int inner = os_open(held, "file");
     CU_ASSERT(inner >= 0 && fd_holds(inner, "in it"));
     os_close(inner);
