@@ -170,11 +170,11 @@ static void find_temp(findings *findings)
 
 /* ---- the HDF5 plugin ---- */
 
-/* A search for the plugin below a folder, along a path whose components may have wildcards. */
+/* A search for the plugin below a folder, along a path whose components may have wildcards. Of several, as those of
+ * several versions of Python, the last one by name is found. */
 typedef struct search {
     const char *folder, *pattern;
-    char *
-        found; /* to be freed: the last one by name, if there are several: those of several versions of Python */
+    char *found; /* to be freed */
 } search;
 
 static void find_below(search *search);
@@ -197,12 +197,14 @@ static int visit_component(void *user, const char *name)
 
 static void find_below(search *search)
 {
-    if (search->pattern[0] != '\0') {
-        if (strncmp(search->pattern, "..", 2) == 0 &&
-            (search->pattern[2] == '/' || search->pattern[2] == '\0'))
-            (void)visit_component(search, "..");
-        else
-            (void)os_visit_path(search->folder[0] != '\0' ? search->folder : "/", visit_component, search);
+    const size_t length = strcspn(search->pattern, "/");
+    if (length > 0) {
+        char *const component = cli_copy(search->pattern, length);
+        if (component && !strpbrk(component, "*?["))
+            (void)visit_component(search, component);
+        else if (component)
+            (void)os_visit_path(search->folder, visit_component, search);
+        free(component);
         return;
     }
     char *const path = os_is_file(search->folder) ? os_real_path(search->folder) : NULL;
