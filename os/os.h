@@ -209,6 +209,9 @@ size_t os_path_nbytes_max(void);
 /* 1 if the pattern fits the text, by the rules of fnmatch(3). is_path: a wildcard does not stand for a '/'. */
 int os_matches(const char *pattern, const char *text, int is_path);
 
+/* 1 if the file is a library by its name: "libX.so", with or without a version; "libX.dylib"; "X.dll". */
+int os_is_library_name(const char *name);
+
 /* ---- locks ---- */
 
 typedef enum os_lock { OS_LOCK_SHARED, OS_LOCK_ALONE } os_lock;
@@ -300,17 +303,19 @@ void os_watch_remove(int watch_fd, int id);
  * than 0. Returns 1 after a change; all of them count as seen. */
 int os_watch_wait(int watch_fd, uint64_t milliseconds, const volatile int *signal_number);
 
-/* ---- libraries ---- */
-
-/* 1 if the file is a library by its name: "libX.so", with or without a version; "libX.dylib"; "X.dll". */
-int os_is_library_name(const char *name);
+/* ---- libraries; see cores for the names ---- */
 
 /* The library or program that holds this address: *base is where it is loaded. Returns 0 if there is none. */
-int os_library_find(const void *address, const void **base);
+int lmc_os_library_find(const void *address, const void **base);
 
-/* A handle on it for os_library_symbol(), which keeps it loaded; address NULL: of the program. NULL: not to be had. */
-void *os_library_open(const void *address);
-void os_library_close(void *library);
-void *os_library_symbol(void *library, const char *name);
+/* A handle on it for lmc_os_library_symbol(), which keeps it loaded; address NULL: of the program. NULL: it is not to be
+ * had. */
+void *lmc_os_library_open(const void *address);
+void lmc_os_library_close(void *library);
+void *lmc_os_library_symbol(void *library, const char *name);
+
+/* The library that holds this address stays loaded as long as the process. ELF libraries do so by an option of the
+ * linker, -z nodelete. */
+void lmc_os_stay_loaded(const void *address);
 
 #endif

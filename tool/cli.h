@@ -5,6 +5,7 @@
 #ifndef LMC_TOOL_CLI_H
 #define LMC_TOOL_CLI_H
 
+#include "common/compiler.h"
 #include "common/text.h"
 #include "tool/args.h"
 
@@ -47,7 +48,7 @@ extern volatile int cli_cancel;
 /* ---- messages (report.c) ---- */
 
 /* Prints "lmc-st: CAUSE" with a hint to the command's help. Returns CLI_USAGE. command may be NULL. */
-int cli_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_usage_error(const char *command, const char *format, ...) LMC_PRINTF(2, 3);
 
 /* The exit status for a status of the library. */
 int cli_exit_status(lmc_status status);
@@ -57,7 +58,7 @@ int cli_report(const lmc_st_diag *diag);
 
 /* Make a diagnostic as the library does: of a fault, or of a system call that failed. */
 void cli_set_diag(lmc_st_diag *diag, const char *path, lmc_status status, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+    LMC_PRINTF(4, 5);
 void cli_set_os_diag(lmc_st_diag *diag, const char *path, int os_errno, const char *what);
 
 /* Prints the line of a system call that failed. Returns the exit status. */

@@ -19,7 +19,7 @@ typedef struct parser {
     char *fault;
 } parser;
 
-static int fail_slice(parser *parser, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int fail_slice(parser *parser, const char *format, ...) LMC_PRINTF(2, 3);
 
 static int fail_slice(parser *parser, const char *format, ...)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "os/os.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -15,8 +16,10 @@ static void free_context(void *ctx)
     lmc_ctx_free(ctx);
 }
 
+/* A thread that ends calls free_context(): its code must outlast HDF5's unloading of the library. */
 static void create_key(void)
 {
+    lmc_os_stay_loaded(&once);
     has_key = pthread_key_create(&key, free_context) == 0;
 }
 

@@ -8,7 +8,7 @@
 #include "filter/chunk/error.h"
 #include "os/os.h"
 
-/* A place in some library that calls a callback. There are two or three in each, and os_library_find() takes long. */
+/* A place in some library that calls a callback. There are two or three in each, and to find the library takes long. */
 typedef struct call_site {
     const void *address;
     const h5_library *library; /* NULL: not to be found */
@@ -67,11 +67,11 @@ static const symbol symbols[] = {
 static int resolve(void *handle, const void *base, h5_library *library)
 {
     const void *found = NULL;
-    void *const first = os_library_symbol(handle, symbols[0].name);
-    if (!first || !os_library_find(first, &found) || found != base)
+    void *const first = lmc_os_library_symbol(handle, symbols[0].name);
+    if (!first || !lmc_os_library_find(first, &found) || found != base)
         return 0;
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *const address = os_library_symbol(handle, symbols[i].name);
+        void *const address = lmc_os_library_symbol(handle, symbols[i].name);
         if (!address && symbols[i].is_needed)
             return 0;
         memcpy((char *)library + symbols[i].offset, &address, sizeof address);
@@ -100,7 +100,7 @@ static int resolve_through(void *handle, const void *base, h5_library *library)
         return 0;
     const int is_resolved = resolve(handle, base, library);
     if (!is_resolved)
-        os_library_close(handle);
+        lmc_os_library_close(handle);
     return is_resolved;
 }
 
@@ -108,9 +108,9 @@ static int resolve_through(void *handle, const void *base, h5_library *library)
  * helps. */
 static const h5_library *load(const void *site, const void *base, known_library *made)
 {
-    if (!resolve_through(os_library_open(site), base, &made->library) &&
+    if (!resolve_through(lmc_os_library_open(site), base, &made->library) &&
         /* HDF5 within a program that exports its symbols */
-        !resolve_through(os_library_open(NULL), base, &made->library)) {
+        !resolve_through(lmc_os_library_open(NULL), base, &made->library)) {
         free(made);
         return NULL;
     }
@@ -140,7 +140,7 @@ const h5_library *h5_library_of(const void *site)
     for (const call_site *s = atomic_load(&call_sites); s; s = s->next)
         if (s->address == site)
             return s->library;
-    if (os_library_find(site, &base)) {
+    if (lmc_os_library_find(site, &base)) {
         library = find_known(base);
         if (!library) {
             known_library *const made = calloc(1, sizeof *made);

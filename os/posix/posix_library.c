@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-int os_library_find(const void *address, const void **base)
+int lmc_os_library_find(const void *address, const void **base)
 {
     Dl_info place;
     if (dladdr(address, &place) == 0)
@@ -14,7 +14,7 @@ int os_library_find(const void *address, const void **base)
     return 1;
 }
 
-void *os_library_open(const void *address)
+void *lmc_os_library_open(const void *address)
 {
     Dl_info place;
     if (!address)
@@ -22,12 +22,12 @@ void *os_library_open(const void *address)
     return dladdr(address, &place) == 0 ? NULL : dlopen(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-void os_library_close(void *library)
+void lmc_os_library_close(void *library)
 {
     (void)dlclose(library);
 }
 
-void *os_library_symbol(void *library, const char *name)
+void *lmc_os_library_symbol(void *library, const char *name)
 {
     return dlsym(library, name);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-int os_library_find(const void *address, const void **base)
+int lmc_os_library_find(const void *address, const void **base)
 {
     HMODULE module = NULL;
     if (!GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
@@ -17,19 +17,19 @@ int os_library_find(const void *address, const void **base)
 }
 
 /* address: NULL for the program itself. */
-void *os_library_open(const void *address)
+void *lmc_os_library_open(const void *address)
 {
     HMODULE module = NULL;
     const DWORD flags = address ? GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS : 0;
     return GetModuleHandleExW(flags, (const WCHAR *)address, &module) ? (void *)module : NULL;
 }
 
-void os_library_close(void *library)
+void lmc_os_library_close(void *library)
 {
     (void)FreeLibrary(library);
 }
 
-void *os_library_symbol(void *library, const char *name)
+void *lmc_os_library_symbol(void *library, const char *name)
 {
     const FARPROC found = GetProcAddress(library, name);
     void *address = NULL;

@@ -66,7 +66,7 @@ typedef struct findings {
 } findings;
 
 /* Adds a line; names in it are escaped already. Of too many the last ones are dropped. */
-static void add_problem(findings *findings, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_problem(findings *findings, const char *format, ...) LMC_PRINTF(2, 3);
 
 static void add_problem(findings *findings, const char *format, ...)
 {

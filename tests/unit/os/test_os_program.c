@@ -192,24 +192,24 @@ LMC_TEST(test_program)
 LMC_TEST(test_libraries)
 {
     const void *base = NULL;
-    CU_ASSERT(os_library_find((const void *)&strstr, &base));
+    CU_ASSERT(lmc_os_library_find((const void *)&strstr, &base));
     CU_ASSERT_PTR_NOT_NULL(base);
 #ifdef _WIN32
     const void *const address = (const void *)GetProcAddress(GetModuleHandleW(L"kernel32.dll"), "Sleep");
-    void *const library = os_library_open(address);
-    CU_ASSERT(os_library_find(address, &base) && base == (const void *)GetModuleHandleW(L"kernel32.dll"));
+    void *const library = lmc_os_library_open(address);
+    CU_ASSERT(lmc_os_library_find(address, &base) && base == (const void *)GetModuleHandleW(L"kernel32.dll"));
     CU_ASSERT_PTR_NOT_NULL_FATAL(library);
-    CU_ASSERT_PTR_EQUAL(os_library_symbol(library, "Sleep"), address);
-    CU_ASSERT_PTR_NULL(os_library_symbol(library, "no such call"));
-    os_library_close(library);
+    CU_ASSERT_PTR_EQUAL(lmc_os_library_symbol(library, "Sleep"), address);
+    CU_ASSERT_PTR_NULL(lmc_os_library_symbol(library, "no such call"));
+    lmc_os_library_close(library);
 #endif
-    void *const program = os_library_open(NULL);
+    void *const program = lmc_os_library_open(NULL);
     CU_ASSERT_PTR_NOT_NULL(program);
-    os_library_close(program);
+    lmc_os_library_close(program);
     CU_ASSERT(os_is_library_name(IS_WINDOWS ? "X.dll" : "libX.so.1"));
     CU_ASSERT(!os_is_library_name("x.txt") && !os_is_library_name(".dll"));
     int on_stack = 0;
-    CU_ASSERT(!os_library_find(&on_stack, &base));
+    CU_ASSERT(!lmc_os_library_find(&on_stack, &base));
 }
 
 /* ---- time, memory, numbers ---- */
