@@ -308,8 +308,8 @@ int os_watch_wait(int watch_fd, uint64_t milliseconds, const volatile int *signa
 /* The library or program that holds this address: *base is where it is loaded. Returns 0 if there is none. */
 int lmc_os_library_find(const void *address, const void **base);
 
-/* A handle on it for lmc_os_library_symbol(), which keeps it loaded; address NULL: of the program. NULL: it is not to be
- * had. */
+/* A handle on it for lmc_os_library_symbol(), which keeps it loaded; address NULL: of the program. Returns NULL if
+ * there is none. */
 void *lmc_os_library_open(const void *address);
 void lmc_os_library_close(void *library);
 void *lmc_os_library_symbol(void *library, const char *name);
