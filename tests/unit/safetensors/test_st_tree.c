@@ -7,7 +7,6 @@
 #include "safetensors/files/directories.h"
 
 #include <errno.h>
-#include <fcntl.h>
 
 static lmc_st_diag diag = LMC_INIT(lmc_st_diag);
 
@@ -88,7 +87,7 @@ LMC_TEST(test_listing)
     CU_ASSERT_TRUE(st_listing_find(&tree, "empty")->is_directory);
     CU_ASSERT_FALSE(st_listing_find(&tree, "z")->is_directory);
     st_listing_free(&tree);
-    CU_ASSERT_EQUAL(st_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(st_remove_name(OS_HERE, lmc_test_path("tree")), 0);
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("tree")));
 }
 
@@ -108,11 +107,11 @@ LMC_TEST(test_refused_entries)
     CU_ASSERT_EQUAL(mkfifo(lmc_test_path("tree/x"), 0600), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_ARG);
     st_listing_free(&tree);
-    CU_ASSERT_EQUAL(st_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(st_remove_name(OS_HERE, lmc_test_path("tree")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
     CU_ASSERT_EQUAL(diag.os_errno, ENOENT);
     st_listing_free(&tree);
-    CU_ASSERT_EQUAL(st_remove_name(AT_FDCWD, lmc_test_path("tree")), ENOENT);
+    CU_ASSERT_EQUAL(st_remove_name(OS_HERE, lmc_test_path("tree")), ENOENT);
 }
 
 /* Removing goes no further than links. */
@@ -122,7 +121,7 @@ LMC_TEST(test_removing_links)
     make_file("keep/file", "kept");
     make_directory("tree");
     CU_ASSERT_EQUAL(symlink("../keep", lmc_test_path("tree/link")), 0);
-    CU_ASSERT_EQUAL(st_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(st_remove_name(OS_HERE, lmc_test_path("tree")), 0);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("keep/file")));
     lmc_test_remove(lmc_test_path("keep"));
 }
