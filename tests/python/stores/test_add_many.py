@@ -239,6 +239,7 @@ def test_a_worker_dies(server, directory):
 
         found = lmcodec.store.add_many(server, family.paths, client, model_done=kill)
         assert killed and {model.name for model in found} == set(family.paths)
+        client.wait_for_workers(2, timeout=60)  # Dask starts another one, which the work need not have waited for
         assert len(set(workers) | set(client.run(os.getpid).values())) == 3
     family.check(Store(server), directory)
     assert not [name for name in names_at(server) if name.startswith(".lmc")]
