@@ -1,10 +1,11 @@
 /*
- * path.c - the text of paths.
+ * path.c - the text of paths, and the folders along one.
  */
 #include "os/path.h"
 
 #include "os/os.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,4 +79,23 @@ char *lmc_directory_of(const lmc_allocator *memory, const char *path)
     if (directory && end > 0)
         directory[end <= root ? root : end - 1] = '\0';
     return directory;
+}
+
+int os_open_folder_of(int root_fd, char *path, const char **name)
+{
+    int fd = os_open_own_folder(root_fd, ".");
+    char *at = path;
+    char *end = NULL;
+    for (; fd >= 0 && (end = strpbrk(at, os_separators)) != NULL; at = end + 1) {
+        const char separator = *end;
+        *end = '\0';
+        const int next = os_open_own_folder(fd, at);
+        const int os_errno = errno;
+        *end = separator;
+        (void)os_close(fd);
+        fd = next;
+        errno = os_errno;
+    }
+    *name = at;
+    return fd;
 }

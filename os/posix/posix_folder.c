@@ -42,24 +42,6 @@ int os_open_writable_folder(int folder_fd, const char *name)
     return fd;
 }
 
-int os_open_folder_of(int root_fd, char *path, const char **name)
-{
-    int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    char *at = path;
-    char *slash = NULL;
-    for (; fd >= 0 && (slash = strchr(at, '/')) != NULL; at = slash + 1) {
-        *slash = '\0';
-        const int next = os_open_own_folder(fd, at);
-        const int os_errno = errno;
-        *slash = '/';
-        close(fd);
-        fd = next;
-        errno = os_errno;
-    }
-    *name = at;
-    return fd;
-}
-
 int os_make_folder(int folder_fd, const char *name, unsigned permissions)
 {
     return mkdirat(posix_folder(folder_fd), name, (mode_t)permissions) == 0 ? 0 : errno;

@@ -95,28 +95,27 @@ static int open_to_move(int folder_fd, const char *name, HANDLE *handle, os_stat
     return os_errno;
 }
 
-int os_unlink(int folder_fd, const char *name)
+/* Removes a name if it is a folder, or if it is none; else `other`. */
+static int remove_kind(int folder_fd, const char *name, int is_folder, int other)
 {
     HANDLE handle = NULL;
     os_state state;
     int os_errno = open_to_move(folder_fd, name, &handle, &state);
     if (os_errno != 0)
         return os_errno;
-    os_errno = state.kind == OS_FOLDER ? EISDIR : remove_open(handle);
+    os_errno = (state.kind == OS_FOLDER) != is_folder ? other : remove_open(handle);
     CloseHandle(handle);
     return os_errno;
 }
 
+int os_unlink(int folder_fd, const char *name)
+{
+    return remove_kind(folder_fd, name, 0, EISDIR);
+}
+
 int os_remove_folder(int folder_fd, const char *name)
 {
-    HANDLE handle = NULL;
-    os_state state;
-    int os_errno = open_to_move(folder_fd, name, &handle, &state);
-    if (os_errno != 0)
-        return os_errno;
-    os_errno = state.kind != OS_FOLDER ? ENOTDIR : remove_open(handle);
-    CloseHandle(handle);
-    return os_errno;
+    return remove_kind(folder_fd, name, 1, ENOTDIR);
 }
 
 /* ---- renaming ---- */

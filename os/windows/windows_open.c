@@ -286,30 +286,3 @@ int os_open_writable_folder(int folder_fd, const char *name)
 {
     return os_open_own_folder(folder_fd, name);
 }
-
-int os_open_folder_of(int root_fd, char *path, const char **name)
-{
-    HANDLE root = win_handle(root_fd);
-    HANDLE again = NULL;
-    char *at = path;
-    char *slash = NULL;
-    if (root == INVALID_HANDLE_VALUE)
-        return -1;
-    const int os_errno =
-        win_open_again(root, FOLDER_RIGHTS | FILE_LIST_DIRECTORY, FILE_DIRECTORY_FILE, &again);
-    if (os_errno != 0)
-        return win_fail(os_errno);
-    int fd = win_descriptor(again, _O_RDONLY);
-    for (; fd >= 0 && (slash = strpbrk(at, "/\\")) != NULL; at = slash + 1) {
-        const char separator = *slash;
-        *slash = '\0';
-        const int next = os_open_own_folder(fd, at);
-        const int next_errno = errno;
-        *slash = separator;
-        os_close(fd);
-        fd = next;
-        errno = next_errno;
-    }
-    *name = at;
-    return fd;
-}
