@@ -187,6 +187,9 @@ int os_remove_folder(int folder_fd, const char *name); /* an empty one */
  * name of a device". NULL: it can. */
 const char *os_name_fault(const char *path);
 
+/* The same for a path of components with '/' between them, relative to a folder: why one of them cannot be a name. */
+const char *os_components_fault(const char *path);
+
 /* ---- paths ---- */
 
 /* The path without links, "." and ".."; to be freed with free(). NULL with errno set. */

@@ -52,10 +52,35 @@ def build(pytestconfig):
     return os.path.abspath(pytestconfig.getoption("--build"))
 
 
+def windows_program(config):
+    """The command of a build for Windows; None: the build is for another system."""
+    path = os.path.join(os.path.abspath(config.getoption("--build")), "tool", "lmc-st.exe")
+    return path if os.path.exists(path) else None
+
+
 @pytest.fixture(scope="session")
-def tool_path(pytestconfig, build):
-    """The command lmc-st."""
-    return os.path.abspath(pytestconfig.getoption("--tool") or os.path.join(build, "tool", "lmc-st"))
+def for_windows(pytestconfig):
+    """1 if the programs under test are Windows'."""
+    return windows_program(pytestconfig) is not None
+
+
+@pytest.fixture(scope="session")
+def tool_path(pytestconfig, build, tmp_path_factory):
+    """The command lmc-st; for Windows a script that runs it."""
+    program = windows_program(pytestconfig)
+    if program is None or pytestconfig.getoption("--tool"):
+        return os.path.abspath(pytestconfig.getoption("--tool") or os.path.join(build, "tool", "lmc-st"))
+    script = tmp_path_factory.mktemp("tool") / "lmc-st"
+    wine = os.path.join(ROOT, "tests", "support", "wine.sh")
+    script.write_text('#!/bin/sh\nexec sh "%s" "%s" "$@"\n' % (wine, program))
+    script.chmod(0o755)
+    return str(script)
+
+
+def pytest_runtest_setup(item):
+    marker = item.get_closest_marker("posix")
+    if marker and windows_program(item.config):
+        pytest.skip(LEFT_OUT + "on Windows there is no such thing as " + marker.args[0])
 
 
 @pytest.fixture(scope="session")

@@ -148,6 +148,11 @@ const char *os_name_fault(const char *path)
     return NULL;
 }
 
+const char *os_components_fault(const char *path)
+{
+    return os_name_fault(path);
+}
+
 /* ---- paths ---- */
 
 char *os_real_path(const char *path)

@@ -141,6 +141,17 @@ const char *os_name_fault(const char *path)
     return component_fault(name, component_length(name));
 }
 
+const char *os_components_fault(const char *path)
+{
+    const char *fault = strchr(path, '\\') ? "has a backslash, which separates names on Windows" : NULL;
+    for (const char *at = path; *at != '\0' && !fault;) {
+        const size_t length = component_length(at);
+        fault = component_fault(at, length);
+        at += length + (at[length] != '\0');
+    }
+    return fault;
+}
+
 /* ---- names for the kernel ---- */
 
 /* Adds the components of `path` behind the `base` bytes of `text`, which end with a separator, or are none. Returns 0

@@ -259,7 +259,12 @@ static lmc_status try_directory(search *search, const char *directory, const cha
 {
     static const char *const suffixes[] = {"", LMC_ARCHIVE_SUFFIX};
     const lmc_allocator *const memory = &search->file->memory;
+    const char *const fault = os_components_fault(name);
     lmc_status status = LMC_OK;
+    if (fault) {
+        tell_of_other(search, name, fault);
+        return LMC_OK;
+    }
     for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
         char *const path = lmc_path_join(memory, directory, name, suffixes[i]);
         status = !path ? LMC_ERR_NOMEM : try_path(search, path, 0);

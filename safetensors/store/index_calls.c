@@ -113,7 +113,7 @@ lmc_status lmc_store_index_add(const char *index_path, const char *name, const c
     if (fault) {
         st_diag_set_file(call.store.diag, path);
         status = st_fail(call.store.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                         "cannot be stored under this name: %s", fault);
+                         "cannot be stored under this name, which %s", fault);
     }
     if (status == LMC_OK)
         status = change(&call, name, add_sources, &sketching);

@@ -22,25 +22,25 @@ const char *st_store_name_fault(const char *name)
     const size_t nbytes = strlen(name);
     const char *at = name;
     if (nbytes > LMC_STORE_NAME_NBYTES_MAX)
-        return "it has more than 1000 bytes";
+        return "has more than 1000 bytes";
     if (!lmc_utf8_is_valid(name, nbytes))
-        return "it is not valid UTF-8";
+        return "is not valid UTF-8";
     for (size_t count = 1;; count++) {
         const size_t length = strcspn(at, "/");
         const size_t suffix_nbytes = strlen(LMC_ARCHIVE_SUFFIX);
         if (length == 0)
-            return "it has an empty segment";
+            return "has an empty segment";
         if (length > LMC_STORE_SEGMENT_NBYTES_MAX)
-            return "a segment has more than 200 bytes";
+            return "has a segment of more than 200 bytes";
         if (at[0] == '.')
-            return "a segment begins with a dot";
+            return "has a segment that begins with a dot";
         if (count > ST_STORE_SEGMENT_COUNT_MAX)
-            return "it has more than 32 segments";
+            return "has more than 32 segments";
         if (at[length] == '\0')
-            return NULL;
+            return os_components_fault(name);
         if (length >= suffix_nbytes &&
             memcmp(at + length - suffix_nbytes, LMC_ARCHIVE_SUFFIX, suffix_nbytes) == 0)
-            return "a segment that is not the last ends in .lmc";
+            return "has a segment that is not the last and ends in .lmc";
         at += length + 1;
     }
 }

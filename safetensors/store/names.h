@@ -12,7 +12,7 @@
 #define ST_STORE_SEGMENT_COUNT_MAX 32
 #define ST_STORE_VERSION 1
 
-/* What keeps a text from being the name of a model; NULL: nothing. Static storage. */
+/* Why a text cannot be the name of a model, as the end of a sentence: "has an empty segment". NULL: it can. */
 const char *st_store_name_fault(const char *name);
 
 /* Bytes of the name of the model whose folder a path leads through: `path` is relative to a store, or to a run. 0 if it

@@ -214,8 +214,8 @@ lmc_status lmc_store_add(const char *store_dir, const char *path, const lmc_stor
     const char *const fault = status == LMC_OK ? st_store_name_fault(name) : NULL;
     if (fault) {
         st_diag_set_file(own_diag, path);
-        status =
-            st_fail(own_diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "cannot be stored under this name: %s", fault);
+        status = st_fail(own_diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                         "cannot be stored under this name, which %s", fault);
     }
     if (status == LMC_OK)
         status = st_store_add(store_dir, path, name, &call.request, options, &model, own_diag);

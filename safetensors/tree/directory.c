@@ -234,6 +234,55 @@ static lmc_status end_unfinished(st_tree_work *work, lmc_status status)
         cause);
 }
 
+/* As many names as were written must be there: a file system that takes "a" and "A" for one has lost a file. */
+static lmc_status check_names_differ(st_tree_work *work)
+{
+    st_listing written;
+    const st_staging *const staging = &work->staging;
+    const lmc_allocator *const memory = work->options->allocator;
+    size_t missing_count = work->copied_nbytes > 0;
+    lmc_status status =
+        st_listing_read_as_it_stands(&written, memory, staging->fd, staging->path, work->diag);
+    for (size_t i = 0; i < work->tree.count; i++)
+        missing_count += !st_copied_is_list(&work->tree.entries[i]);
+    missing_count -= status == LMC_OK ? written.count : 0;
+    for (size_t i = 0; i < work->tree.count && status == LMC_OK && missing_count > 0; i++) {
+        const st_dir_entry *const entry = &work->tree.entries[i];
+        if (st_copied_is_list(entry))
+            continue;
+        char *const path = st_tree_output_path(work, entry, "");
+        if (!path) {
+            status = st_fail_nomem(work->diag);
+        } else if (!st_listing_find(&written, path)) {
+            st_diag_set_file(work->diag, path);
+            status =
+                st_fail(work->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                        "the output's file system takes this name and another one of the tree for the same");
+        }
+        st_release(memory, path);
+    }
+    st_listing_free(&written);
+    return status;
+}
+
+/* Copies that are named as archives. */
+static lmc_status write_list_of_copied(st_tree_work *work)
+{
+    st_place out;
+    st_output output;
+    if (work->copied_nbytes == 0)
+        return LMC_OK;
+    lmc_status status = st_staged_place(&work->staging, ST_COPIED_NAME, &out, work->diag);
+    if (status == LMC_OK)
+        status = st_output_open(&output, &work->inner, &out, NULL, 0, work->diag);
+    if (status == LMC_OK) {
+        status = st_output_write(&output, 0, work->copied, work->copied_nbytes, work->diag);
+        status = st_output_close(&output, &work->inner, status, work->diag);
+    }
+    st_staged_place_close(&work->staging, &out);
+    return status;
+}
+
 static lmc_status write_directory(st_tree_work *work)
 {
     const st_options *const options = work->options;
@@ -253,18 +302,10 @@ static lmc_status write_directory(st_tree_work *work)
     for (size_t i = 0; i < work->tree.count && status == LMC_OK; i++)
         if (!st_copied_is_list(&work->tree.entries[i]))
             status = write_entry(work, &work->tree.entries[i]);
-    if (status == LMC_OK && work->copied_nbytes > 0) { /* copies that are named as archives */
-        st_place out;
-        st_output output;
-        status = st_staged_place(staging, ST_COPIED_NAME, &out, work->diag);
-        if (status == LMC_OK)
-            status = st_output_open(&output, &work->inner, &out, NULL, 0, work->diag);
-        if (status == LMC_OK) {
-            status = st_output_write(&output, 0, work->copied, work->copied_nbytes, work->diag);
-            status = st_output_close(&output, &work->inner, status, work->diag);
-        }
-        st_staged_place_close(staging, &out);
-    }
+    if (status == LMC_OK)
+        status = write_list_of_copied(work);
+    if (status == LMC_OK)
+        status = check_names_differ(work);
     /* directories get their attributes when nothing more is written into them; the root, with its name */
     for (size_t i = work->tree.count; i > 0 && status == LMC_OK; i--) {
         const st_dir_entry *const entry = &work->tree.entries[i - 1];

@@ -11,7 +11,6 @@
 #include "safetensors/tree/copied.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
 /* ---- what is asked of one entry ---- */
@@ -146,10 +145,10 @@ static lmc_status check_name(const st_tree_work *work, const st_dir_entry *entry
             status = st_fail(work->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                              "its name in the output would have %zu bytes, %zu are the most there", nbytes,
                              work->name_nbytes_max);
-        } else if (path_nbytes >= PATH_MAX) {
+        } else if (path_nbytes > os_path_nbytes_max()) {
             status = st_fail(work->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                             "its path here or in the output has %zu bytes, %d are the most", path_nbytes,
-                             PATH_MAX - 1);
+                             "its path here or in the output has %zu bytes, %zu are the most", path_nbytes,
+                             os_path_nbytes_max());
         }
     }
     if (status == LMC_ERR_ARG)

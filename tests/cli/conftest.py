@@ -10,5 +10,5 @@ for _name in ("HDF5_PLUGIN_PATH", "HDF5_PLUGIN_PRELOAD"):  # the caller's may ha
 
 
 @pytest.fixture(scope="session")
-def tool(tool_path):
-    return support.Tool(tool_path)
+def tool(tool_path, for_windows):
+    return support.Tool(tool_path, for_windows)

@@ -57,10 +57,11 @@ class Result:
 class Tool:
     """The command under test. Limits that it cannot run under (sanitizers) are lifted."""
 
-    def __init__(self, path):
+    def __init__(self, path, for_windows=False):
         self.path = os.path.abspath(path)
+        self.for_windows = for_windows
         self.slow = 1.0
-        self.limits = True
+        self.limits = not for_windows
         if self.run("--version").status != 0:
             self.limits = False
             self.slow = 20.0

@@ -14,11 +14,16 @@ WINEDLLOVERRIDES=${WINEDLLOVERRIDES:-mscoree,mshtml=;winedbg.exe=d}
 export WINEPREFIX WINEDEBUG WINEDLLOVERRIDES
 unset DISPLAY WAYLAND_DISPLAY
 
-if ! [ -e "$WINEPREFIX/made" ]; then
-    mkdir -p "$WINEPREFIX"
-    (
-        flock 9
-        [ -e "$WINEPREFIX/made" ] || { wineboot --init >&2 && wineserver --wait && : >"$WINEPREFIX/made"; }
-    ) 9>"$WINEPREFIX/lock"
-fi
+# The first program starts Wine's own ones, which keep its output open and stay for a while: it must not be one whose
+# output somebody reads to the end. wineserver fails if there is one.
+mkdir -p "$WINEPREFIX"
+(
+    flock 9
+    if [ ! -e "$WINEPREFIX/made" ]; then
+        wineboot --init 9>&- && wineserver --wait && : >"$WINEPREFIX/made"
+    fi
+    if wineserver --persistent=600 9>&-; then
+        wine cmd /c exit 9>&-
+    fi
+) 9>"$WINEPREFIX/lock" </dev/null >/dev/null 2>"$WINEPREFIX/log"
 exec wine "$@"

@@ -209,6 +209,7 @@ LMC_TEST(test_names_of_windows)
         CU_ASSERT_EQUAL(os_name_fault(path) != NULL, IS_WINDOWS);
         snprintf(path, sizeof path, "%s/below", bad[i]);
         CU_ASSERT_PTR_NULL(os_name_fault(path));
+        CU_ASSERT_EQUAL(os_components_fault(path) != NULL, IS_WINDOWS);
         if (!IS_WINDOWS)
             continue;
         CU_ASSERT_EQUAL(os_create(test_fd, bad[i], 0600), -1);
@@ -225,10 +226,14 @@ LMC_TEST(test_names_of_windows)
     }
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         CU_ASSERT_PTR_NULL(os_name_fault(good[i]));
+        CU_ASSERT_PTR_NULL(os_components_fault(good[i]));
         CU_ASSERT(put_file(good[i], "x") && file_holds(good[i], "x"));
         CU_ASSERT_EQUAL(os_unlink(test_fd, good[i]), 0);
     }
     CU_ASSERT_PTR_NULL(os_name_fault(in_root("x")));
+    CU_ASSERT_PTR_NULL(os_components_fault("a/b c/d.e"));
+    CU_ASSERT_EQUAL(os_components_fault("a\\b") != NULL, IS_WINDOWS);
+    CU_ASSERT_EQUAL(os_components_fault("a/C:/b") != NULL, IS_WINDOWS);
 }
 
 LMC_TEST(test_no_utf8)
