@@ -38,6 +38,9 @@ def pytest_xdist_auto_num_workers(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if os.name == "nt" and item.get_closest_marker("posix"):
+            item.add_marker(pytest.mark.skip(reason=LEFT_OUT + "needs signals, fork() or /proc"))
     if config.getoption("--sample"):
         first = {}
         for item in items:

@@ -164,7 +164,8 @@ class Folder:
 
 def is_inner(file: str) -> bool:
     """Whether a path stays within its folder."""
-    return all(part in ("", ".") or is_plain_name(part) for part in slashed(file).split("/")) and file[:1] not in ("/", os.sep)
+    path = slashed(file)
+    return not path.startswith("/") and all(part in ("", ".") or is_plain_name(part) for part in path.split("/"))
 
 
 def archives_of(files: Sequence[str], copied: set[str]) -> list[str]:
