@@ -111,7 +111,7 @@ def _try_lock(file: BinaryIO) -> bool:
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EDEADLK):
+            if error.errno not in (0, errno.EACCES, errno.EDEADLK):  # 0 of Wine
                 raise
             return False
     return True

@@ -16,8 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 WINE = os.path.join(ROOT, "tests", "support", "wine.sh")
 EXCHANGE = os.path.join(HERE, "exchange.py")
-MODULES = ["abi", "changes", "codec", "document", "files", "h5", "h5_repack", "import", "interrupt", "into", "memory",
-           "narrow", "numpy", "official", "open", "run", "shown", "store", "system"]
+MODULES = ["abi", "changes", "codec", "document", "files", "h5", "h5_repack", "import", "interrupt", "into",
+           "narrow", "numpy", "open", "run", "shown", "store", "system"]
 
 
 def windows(path):
@@ -113,7 +113,7 @@ def test_the_command(python):
     shown = python.run("-m", "lmcodec", "--version")
     assert shown.startswith("lmc-st ") and python.returncode == 0, python.shown
     python.run("-m", "lmcodec", "info", "no-such-file")
-    assert python.returncode == 1 and "no-such-file" in python.shown
+    assert python.returncode == 3 and "no-such-file" in python.shown
 
 
 # ---- HDF5 ----
@@ -132,7 +132,7 @@ def test_h5py_finds_the_plugin(python, directory):
     assert python.run("-c", read % ("", path), HDF5_PLUGIN_PATH="C:\\none;" + folder) == "3.5\n", python.shown
     assert python.run("-c", read % ("h5py.h5pl.append(%r.encode());" % folder, path)) == "3.5\n", python.shown
     python.run("-c", read % ("", path))
-    assert python.returncode == 1 and "filter" in python.shown
+    assert python.returncode == 1 and "OSError: " in python.shown
 
 
 @pytest.fixture(scope="session")
