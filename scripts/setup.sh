@@ -250,16 +250,17 @@ lmc_h5_exchange() { # VENV
   done
 }
 
-# build/windows-python: CPython 3.11 of Windows, with NumPy, h5py and pytest. Its DLLs are those that the wheel of Panda3D
-# has for programs that are delivered with it; Debian's Python 3.11 has the modules in Python. Wine 8 lacks a function of
-# the C runtime that later versions of h5py call.
+# build/windows-python: CPython 3.11 of Windows, with NumPy, h5py and pytest. Its DLLs are those that the wheel of
+# Panda3D has for programs that are delivered with it; Debian's Python 3.11 has the modules in Python. Wine 8 lacks a
+# function of the C runtime that later versions of h5py call.
 lmc_windows_python() {
   lmc_windows_wheels="panda3d==1.10.16 numpy==1.26.4 h5py==3.10.0 ml_dtypes==0.5.1 pytest==8.3.5 pluggy==1.7.0
     iniconfig==2.3.1 packaging==26.4 colorama==0.4.6"
   lmc_windows_dir=$root/build/windows-python
   [ "$(cat "$lmc_windows_dir/packages" 2>/dev/null)" = "$lmc_windows_wheels" ] && return 0
   lmc_windows_std=$(/usr/bin/python3 -c 'import sys, sysconfig
-print(sysconfig.get_path("stdlib") if sys.version_info[:2] == (3, 11) else "")') && [ -n "$lmc_windows_std" ] || return 1
+print(sysconfig.get_path("stdlib") if sys.version_info[:2] == (3, 11) else "")') &&
+    [ -n "$lmc_windows_std" ] || return 1
   echo "set-up: making build/windows-python: $lmc_windows_wheels"
   mkdir -p "$root/build/log"
   lmc_log=$root/build/log/windows-python.log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Callable, Iterator, cast
 
@@ -26,7 +27,7 @@ class _Named(io.FileIO):
 
 def new_file() -> BinaryIO:
     """An empty file: in memory, or where the system lacks such files, on a disk."""
-    if hasattr(os, "memfd_create"):
+    if sys.platform.startswith("linux") and hasattr(os, "memfd_create"):
         return open(os.memfd_create("lmcodec", os.MFD_CLOEXEC), "w+b", buffering=0)
     if _system.IS_WINDOWS:  # by the name of tempfile's, others could not open it
         return cast(BinaryIO, _Named(_new_place(), "x+b"))
