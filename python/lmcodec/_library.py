@@ -35,7 +35,7 @@ def _folders() -> Iterator[str]:
 def library_names(name: str) -> tuple[str, ...]:
     """The names that a library, such as "lmc_st", may have on this system."""
     if sys.platform == "win32":
-        return name + ".dll", "lib%s.dll" % name  # the latter from a compiler of GNU's
+        return name + ".dll", "lib%s.dll" % name
     if sys.platform == "darwin":
         return "lib%s.dylib" % name, "lib%s.%d.%d.dylib" % (name, *VERSION), "lib%s.so" % name  # the last: a module
     return "lib%s.so" % name, "lib%s.so.%d.%d" % (name, *VERSION)

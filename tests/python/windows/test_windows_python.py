@@ -27,8 +27,9 @@ def windows(path):
 
 def copy_built(build, site):
     """The package of this tree as a wheel has it."""
-    library = os.path.join(build, "python", "liblmc_st.dll")
-    if not os.path.exists(library):
+    names = [os.path.join(build, "python", name) for name in ("lmc_st.dll", "liblmc_st.dll")]
+    library = next(filter(os.path.exists, names), None)
+    if library is None:
         pytest.skip("the build for Windows has no library for Python: LMC_BUILD_PYTHON=ON")
     native = os.path.join(site, "lmcodec", "_native")
     shutil.copytree(os.path.join(ROOT, "python", "lmcodec"), os.path.join(site, "lmcodec"),
