@@ -72,9 +72,9 @@ def test_a_base_on_another_drive(directory, monkeypatch):
     monkeypatch.setattr(os.path, "relpath", relpath)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for step in range(2):
-            dcp.save({"big": big(step)}, storage_writer=Writer(steps(directory)[step], fsync=False,
-                                                               base=steps(directory)[0] if step else None), no_dist=True)
+        for step, base in enumerate([None, steps(directory)[0]]):
+            writer = Writer(steps(directory)[step], base=base, fsync=False)
+            dcp.save({"big": big(step)}, storage_writer=writer, no_dist=True)
     assert manifest_of(steps(directory)[1])["base"]["path"] == os.path.realpath(steps(directory)[0])
     state = {"big": torch.zeros_like(big(0))}
     dcp.load(state, storage_reader=Reader(steps(directory)[1]), no_dist=True)

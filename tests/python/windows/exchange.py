@@ -10,7 +10,8 @@ import numpy
 import lmcodec
 import lmcodec.numpy
 
-NAMES = {"archive": "gr\u00f6\u00dfe \u6a21\u578b.lmc", "later": "later.lmc", "h5": "gr\u00f6\u00dfe.h5", "repacked": "repacked.h5"}
+NAMES = {"archive": "gr\u00f6\u00dfe \u6a21\u578b.lmc", "later": "later.lmc",
+         "h5": "gr\u00f6\u00dfe.h5", "repacked": "repacked.h5"}
 
 
 def content(count, seed=0):
