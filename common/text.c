@@ -64,7 +64,7 @@ int lmc_text_is_unsafe(uint32_t code_point)
 }
 
 /* Writes the shown form of the next character to `piece` (16 bytes); returns the bytes it took. */
-static size_t escape_next(const unsigned char *src, size_t nbytes, char *piece)
+static size_t escape_next(const unsigned char *src, size_t nbytes, const char *kept, char *piece)
 {
     uint32_t code_point = 0;
     const size_t length = lmc_utf8_next(src, nbytes, &code_point);
@@ -72,7 +72,7 @@ static size_t escape_next(const unsigned char *src, size_t nbytes, char *piece)
         snprintf(piece, 16, "\\x%02x", src[0]);
         return 1;
     }
-    if (!lmc_text_is_unsafe(code_point)) {
+    if (!lmc_text_is_unsafe(code_point) || (length == 1 && code_point != 0 && strchr(kept, src[0]) != NULL)) {
         memcpy(piece, src, length);
         piece[length] = '\0';
     } else if (code_point == '"' || code_point == '\\') {
@@ -87,13 +87,18 @@ static size_t escape_next(const unsigned char *src, size_t nbytes, char *piece)
 
 size_t lmc_text_escape(char *dst, size_t capacity, const char *src, size_t src_nbytes)
 {
+    return lmc_text_escape_but(dst, capacity, src, src_nbytes, "");
+}
+
+size_t lmc_text_escape_but(char *dst, size_t capacity, const char *src, size_t src_nbytes, const char *kept)
+{
     const unsigned char *const bytes = (const unsigned char *)src;
     size_t at = 0;
     size_t length = 0;
     size_t safe_length = 0; /* the longest prefix of whole characters that leaves room for "..." */
     while (at < src_nbytes) {
         char piece[16];
-        at += escape_next(bytes + at, src_nbytes - at, piece);
+        at += escape_next(bytes + at, src_nbytes - at, kept, piece);
         const size_t piece_length = strlen(piece);
         if (length + piece_length >= capacity) {
             memcpy(dst + safe_length, "...", 4);

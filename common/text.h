@@ -27,4 +27,7 @@ int lmc_text_is_unsafe(uint32_t code_point);
  * `capacity` (at least 4) bytes. Returns the length. */
 size_t lmc_text_escape(char *dst, size_t capacity, const char *src, size_t src_nbytes);
 
+/* The same, but the ASCII characters of the string `kept` stay as they are. Of a path, those are os_separators. */
+size_t lmc_text_escape_but(char *dst, size_t capacity, const char *src, size_t src_nbytes, const char *kept);
+
 #endif

@@ -6,6 +6,7 @@
 #   lmc_venv_python     makes build/venv-python: the system's torch, and what the package lmcodec is compared with
 #   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and frameworks that are built on it
 #   lmc_venv_stores     makes build/venv-stores: Zarr, Dask, xarray, fsspec, and a server that speaks S3
+#   lmc_windows_python  makes build/windows-python: a Python for Windows, for Wine
 #   lmc_build DIR[:TARGET] [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #
 # Nothing is asked of apt or of a package index when everything is there already.
@@ -247,6 +248,53 @@ lmc_h5_exchange() { # VENV
   for lmc_h5_old in "$lmc_h5_libs"/h5py.libs/libhdf5-*; do
     cp --remove-destination "$lmc_h5_libs"/netcdf4.libs/libhdf5-* "$lmc_h5_old"
   done
+}
+
+# build/windows-python: CPython 3.11 of Windows, with NumPy, h5py and pytest. Its DLLs are those that the wheel of
+# Panda3D has for programs that are delivered with it; Debian's Python 3.11 has the modules in Python. Wine 8 lacks a
+# function of the C runtime that later versions of h5py call.
+lmc_windows_python() {
+  lmc_windows_wheels="panda3d==1.10.16 numpy==1.26.4 h5py==3.10.0 ml_dtypes==0.5.1 pytest==8.3.5 pluggy==1.7.0
+    iniconfig==2.3.1 packaging==26.4 colorama==0.4.6"
+  lmc_windows_dir=$root/build/windows-python
+  [ "$(cat "$lmc_windows_dir/packages" 2>/dev/null)" = "$lmc_windows_wheels" ] && return 0
+  lmc_windows_std=$(/usr/bin/python3 -c 'import sys, sysconfig
+print(sysconfig.get_path("stdlib") if sys.version_info[:2] == (3, 11) else "")') &&
+    [ -n "$lmc_windows_std" ] || return 1
+  echo "set-up: making build/windows-python: $lmc_windows_wheels"
+  mkdir -p "$root/build/log"
+  lmc_log=$root/build/log/windows-python.log
+  if ! lmc_fill_windows_python >"$lmc_log" 2>&1; then
+    tail -n 5 "$lmc_log" >&2
+    return 1
+  fi
+  echo "$lmc_windows_wheels" >"$lmc_windows_dir/packages"
+}
+
+lmc_fill_windows_python() {
+  lmc_windows_site=$lmc_windows_dir/Lib/site-packages
+  lmc_windows_dlls=$lmc_windows_dir/wheels/panda3d/deploy_libs
+  # shellcheck disable=SC2086
+  rm -rf "$lmc_windows_dir" &&
+    mkdir -p "$lmc_windows_dir/wheels" "$lmc_windows_dir/DLLs" "$lmc_windows_dir/Scripts" "$lmc_windows_site" &&
+    lmc_find_uv &&
+    "$root/build/venv-uv/bin/pip" download --disable-pip-version-check --no-deps --only-binary :all: \
+      --platform win_amd64 --implementation cp --python-version 3.11 --abi cp311 --abi none \
+      -d "$lmc_windows_dir/wheels" $lmc_windows_wheels &&
+    cp -r "$lmc_windows_std"/. "$lmc_windows_dir/Lib" &&
+    find "$lmc_windows_dir/Lib" -name __pycache__ -prune -exec rm -r {} + || return 1
+  for lmc_wheel in "$lmc_windows_dir"/wheels/*.whl; do
+    case $lmc_wheel in
+    */panda3d-*) /usr/bin/python3 -m zipfile -e "$lmc_wheel" "$lmc_windows_dir/wheels/panda3d" ;;
+    *) /usr/bin/python3 -m zipfile -e "$lmc_wheel" "$lmc_windows_site" ;;
+    esac || return 1
+  done
+  mv "$lmc_windows_dlls/python311.dll" "$lmc_windows_dlls/VCRUNTIME140.dll" "$lmc_windows_dir" &&
+    mv "$lmc_windows_dlls"/*.pyd "$lmc_windows_dlls/libcrypto-3.dll" "$lmc_windows_dlls/libffi-8.dll" \
+      "$lmc_windows_dlls/libssl-3.dll" "$lmc_windows_dlls/sqlite3.dll" "$lmc_windows_dir/DLLs" &&
+    rm -r "$lmc_windows_dir/wheels" &&
+    x86_64-w64-mingw32-gcc -O2 -s -municode -DPYTHON_DLL='"python311.dll"' "$root/tests/python/windows/python.c" \
+      -o "$lmc_windows_dir/python.exe"
 }
 
 lmc_build() {

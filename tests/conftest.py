@@ -38,6 +38,11 @@ def pytest_xdist_auto_num_workers(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    if os.name == "nt" or windows_program(config):
+        for item in items:
+            for marker in item.iter_markers("posix"):
+                what = marker.args[0] if marker.args else "signals, fork() or /proc"
+                item.add_marker(pytest.mark.skip(reason=LEFT_OUT + "Windows does not have " + what))
     if config.getoption("--sample"):
         first = {}
         for item in items:
@@ -75,12 +80,6 @@ def tool_path(pytestconfig, build, tmp_path_factory):
     script.write_text('#!/bin/sh\nexec sh "%s" "%s" "$@"\n' % (wine, program))
     script.chmod(0o755)
     return str(script)
-
-
-def pytest_runtest_setup(item):
-    marker = item.get_closest_marker("posix")
-    if marker and windows_program(item.config):
-        pytest.skip(LEFT_OUT + "on Windows there is no such thing as " + marker.args[0])
 
 
 @pytest.fixture(scope="session")

@@ -73,9 +73,9 @@ def __getattr__(name: str) -> object:
     elif name == "PLUGIN_PATH":
         import os
 
-        from ._library import find
+        from ._library import find, library_names
 
-        value = os.path.dirname(find("libh5lmc.so") or "")
+        value = os.path.dirname(find(*library_names("h5lmc")) or "")
     else:
         home = next((home for home, names in _NAMES.items() if name in names), None)
         if home is None:

@@ -83,12 +83,14 @@ def new_bytearray(nbytes: int) -> bytearray:
 
 
 def _find_madvise() -> Any:
+    if not sys.platform.startswith("linux"):
+        return None
     try:
         madvise = ctypes.CDLL(None).madvise
     except (OSError, AttributeError):
         return None
     madvise.argtypes, madvise.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
-    return madvise if sys.platform.startswith("linux") else None
+    return madvise
 
 
 _madvise = _find_madvise()

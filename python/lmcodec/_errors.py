@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from . import _abi
+from . import _abi, _system
 
 
 class _Root(Exception):
@@ -154,7 +154,7 @@ def error_of(status: int, text: str = "", file: str | None = None, tensor: str |
 def check(status: int, diag: _abi.StDiag) -> None:
     """Raises the exception for the status and diagnostic of a call on files, if it failed."""
     if status != _abi.OK:
-        file = os.fsdecode(diag.file) or None
+        file = _system.shown_path(diag.file) or None
         tensor = diag.tensor.decode("utf-8", "replace") if diag.has_tensor else None
         offset = None if diag.offset == _abi.NO_OFFSET else diag.offset
         raise error_of(status, diag.text.decode("utf-8", "replace"), file, tensor, offset, diag.os_errno)

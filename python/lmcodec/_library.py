@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from typing import Iterator
 
 VERSION = (0, 3)  # MAJOR, MINOR of the library that this package is made for
@@ -31,11 +32,22 @@ def _folders() -> Iterator[str]:
         yield from (os.path.join(builds, name) for name in sorted(names, key=lambda name: name != "test"))
 
 
-def find(*names: str) -> str | None:
-    """Path of the first file of the package's native files that has one of these names, or None.
+def library_names(name: str) -> tuple[str, ...]:
+    """The names that a library, such as "lmc_st", may have on this system."""
+    if sys.platform == "win32":
+        return name + ".dll", "lib%s.dll" % name
+    if sys.platform == "darwin":
+        return "lib%s.dylib" % name, "lib%s.%d.%d.dylib" % (name, *VERSION), "lib%s.so" % name  # the last: a module
+    return "lib%s.so" % name, "lib%s.so.%d.%d" % (name, *VERSION)
 
-    The names are, for example, "liblmc_st.so", "libh5lmc.so", "lmc-st".
-    """
+
+def program_name(name: str) -> str:
+    """The name of a program on this system."""
+    return name + ".exe" if sys.platform == "win32" else name
+
+
+def find(*names: str) -> str | None:
+    """Path of the first file of the package's native files that has one of these names, or None."""
     for folder in _folders():
         for subfolder in _SUBFOLDERS:
             for name in names:
@@ -47,7 +59,7 @@ def find(*names: str) -> str | None:
 
 def load() -> ctypes.CDLL:
     """The library, with every call of lmc.h and lmc_st.h. ImportError if it is missing or of another version."""
-    path = find("liblmc_st.so", "liblmc_st.so.%d.%d" % VERSION, "liblmc_st.dylib")
+    path = find(*library_names("lmc_st"))
     if path is None:
         raise ImportError("lmcodec: liblmc_st is not in %s" % ", ".join(_folders()))
     library = ctypes.CDLL(os.path.realpath(path))  # of a link, the loader would look beside the link for what it needs

@@ -12,6 +12,8 @@ import functools
 import threading
 from typing import Callable, Generic, Sequence, TypeVar
 
+from . import _system
+
 _Result = TypeVar("_Result")
 _Part = TypeVar("_Part")
 
@@ -35,7 +37,7 @@ def run(function: Callable[[], _Result], cancel: ctypes.c_int) -> _Result:
             threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
         except RuntimeError:  # the system gives no more threads, or Python 3.12 ends
             call.work()
-        call.done.wait()
+        _system.wait(call.done)
     except BaseException:
         call.is_dropped = True
         cancel.value = 1
@@ -70,7 +72,7 @@ class _Call(Generic[_Result]):
         """Waits for the end of a call that was dropped. One that has not started will do nothing."""
         while self.has_begun and not self.done.is_set():
             try:
-                self.done.wait()
+                _system.wait(self.done)
             except KeyboardInterrupt:
                 pass
 
@@ -93,7 +95,7 @@ def share(function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
     for call in calls:
         while not call.done.is_set():
             try:
-                call.done.wait()
+                _system.wait(call.done)
             except KeyboardInterrupt as interrupt:  # the threads write to memory that the caller would free
                 interrupts.append(interrupt)
     for failure in (*interrupts, *(call.error for call in calls)):

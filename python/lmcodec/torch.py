@@ -27,6 +27,7 @@ from ._files.convert import open_original
 from ._files.left_out import warn_of_left_out
 from ._files.options import Path, Progress
 from ._files.safe_open import safe_open
+from ._system import IS_WINDOWS
 
 __all__ = ["decode", "encode", "load", "load_file", "load_into", "load_model", "save", "save_file", "save_model"]
 
@@ -52,7 +53,7 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", thr
     with safe_open(filename, "pt", device, backend=backend, threads=threads, base=base, base_dirs=base_dirs,
                    storage_options=storage_options) as file:
         loaded = file.get_tensors(dtype=dtype, progress=progress)
-        warn_of_left_out(file.file, filename, stacklevel=2, base=base, base_dirs=base_dirs)
+        warn_of_left_out(file.file, filename, stacklevel=2)
         return loaded
 
 
@@ -83,7 +84,8 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, 
 
     f: a path, an open file, a URL, or the bytes of an archive or a safetensors file. An archive is restored to memory.
         Only torch unpickles it, by the rules of `weights_only`.
-    mmap: True maps the restored original instead of copying it: less memory and time. Needs torch 2.1 or newer.
+    mmap: True maps the restored original instead of copying it: less memory and time. Needs torch 2.1 or newer. Copies
+        on Windows, where a file that is mapped cannot be removed.
     map_location, weights_only and further options are for torch.load(). A safetensors file, or an archive of one, has
         nothing to unpickle: it is read to the device `map_location`, as by load_file().
     base, base_dirs: of the archive. storage_options: of a URL, for fsspec. Raises what torch.load() raises, and as
@@ -105,7 +107,9 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, 
             return load_file(source, "cpu" if map_location is None else map_location, threads=threads, base=base,
                              base_dirs=base_dirs, progress=progress)
         with open_original(source, threads=threads, base=base, base_dirs=base_dirs, progress=progress) as original:
-            return _unpickled(memory.path_of(original) if mmap else original, map_location, options)
+            if IS_WINDOWS:
+                options.pop("mmap", None)
+            return _unpickled(memory.path_of(original) if options.get("mmap") else original, map_location, options)
 
 
 def _unpickled(source: Any, map_location: Any, options: dict[str, Any]) -> Any:
@@ -274,7 +278,7 @@ def _loaded_state(model: Any, filename: Path, device: Any, *, backend: str = "mm
                and NAMES.get(tensor.dtype) == known[name].dtype
                and tuple(tensor.shape) == shape_of(known[name].dtype, known[name].shape)}
         loaded = file.get_tensors(out=out if device == "cpu" else None, progress=progress)
-        warn_of_left_out(file.file, filename, stacklevel=3, base=base, base_dirs=base_dirs)
+        warn_of_left_out(file.file, filename, stacklevel=3)
         return loaded
 
 

@@ -20,7 +20,7 @@ void st_diag_init(lmc_st_diag *diag, const char *path)
 
 void st_diag_set_file(lmc_st_diag *diag, const char *path)
 {
-    lmc_text_escape(diag->file, sizeof diag->file, path, strlen(path));
+    lmc_text_escape_but(diag->file, sizeof diag->file, path, strlen(path), os_separators);
 }
 
 void st_diag_set_tensor(lmc_st_diag *diag, const char *name, size_t name_nbytes)

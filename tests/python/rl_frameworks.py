@@ -4,7 +4,6 @@ Stand-ins have the signatures, the order of calls and the file names of slime 62
 patch that adds /pull_weights to SGLang). If LMC_RL_SLIME is a clone of slime, its own code runs as well: nothing of it
 is in this project.
 """
-import fcntl
 import importlib
 import json
 import os
@@ -85,6 +84,7 @@ def stand_in_pull(local_checkpoint_dir, base_dir, source_dir, target_version, pr
         load(pre_read_hook)(source_dir, target_version)
     sync = os.path.join(local_checkpoint_dir, ".weight_sync")
     os.makedirs(sync, exist_ok=True)
+    import fcntl
     with open(os.path.join(sync, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         state = os.path.join(sync, "state.json")

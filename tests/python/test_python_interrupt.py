@@ -57,6 +57,7 @@ def large(tmp_path_factory):
     return path
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("call", CALLS)
 def test_an_interrupt_ends_a_call_soon(large, directory, call):
     out = os.path.join(directory, "out")
@@ -87,6 +88,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.posix
 def test_no_thread_works_on_after_an_interrupt():
     script = SLOW[:SLOW.index("def slow")] + DECODING
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -106,6 +108,7 @@ def test_calls_do_without_a_thread(large, directory, monkeypatch):
         lmcodec.restore(large, out)
 
 
+@pytest.mark.posix
 def test_other_signals_are_heard_while_a_call_is_at_work(large, directory):
     script = SLOW.replace("import numpy\n", "import numpy\n"
                           "signal.signal(signal.SIGUSR1, lambda *_: print('heard', flush=True))\n", 1)

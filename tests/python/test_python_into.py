@@ -16,7 +16,7 @@ SHAPE = (700, 1000)  # 2.8 MB of f4
 def values():
     random = numpy.random.default_rng(4)
     return {"w": random.standard_normal(SHAPE, dtype="f4"), "b": random.standard_normal(7, dtype="f4"),
-            "n": numpy.arange(12).reshape(3, 4), "s": numpy.float64(1.5), "e": numpy.zeros((0, 3), "f4"),
+            "n": numpy.arange(12, dtype="i8").reshape(3, 4), "s": numpy.float64(1.5), "e": numpy.zeros((0, 3), "f4"),
             "noise": numpy.frombuffer(random.bytes(400000), "u1")}
 
 

@@ -1,5 +1,6 @@
 """save() and load() of lmcodec.torch and lmcodec.numpy: those of the framework, packed; with bytes, those of
 safetensors."""
+import functools
 import io
 import os
 import pickle
@@ -56,6 +57,18 @@ def test_an_object_in_an_open_file(directory, state):
     check_state(lmcodec.torch.load(behind), state)
     if "mmap" in torch.load.__kwdefaults__:
         check_state(lmcodec.torch.load(path, mmap=True), state)
+
+
+def test_nothing_is_mapped_on_windows(directory, state, monkeypatch):
+    """A file that is mapped could not be removed there."""
+    seen, path, load = [], os.path.join(directory, "state.pt"), torch.load
+    lmcodec.torch.save(state, path)
+    monkeypatch.setattr(lmcodec.torch, "IS_WINDOWS", True)
+    monkeypatch.setattr(torch, "load", functools.wraps(load)(
+        lambda source, *arguments, **options: seen.append(options) or load(source, *arguments, **options)))
+    if "mmap" in load.__kwdefaults__:
+        check_state(lmcodec.torch.load(path, mmap=True), state)
+        assert "mmap" not in seen[0]
 
 
 def test_nobody_else_sees_what_goes_to_an_open_file(directory, state, monkeypatch):

@@ -306,6 +306,7 @@ def read_in_child(file, expected, queue):
     queue.put(file.get_tensor("w").tobytes() == expected and file.get_slice("w")[3].nbytes == 1200)
 
 
+@pytest.mark.posix
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("was_read", [False, True], ids=["unread", "read"])
 def test_children_read_the_file_of_their_parent(with_base, was_read):
@@ -324,6 +325,7 @@ def test_children_read_the_file_of_their_parent(with_base, was_read):
         assert file.get_tensor("w").tobytes() == new["w"].tobytes()
 
 
+@pytest.mark.posix
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_is_made_while_threads_read(with_base, big):
     path, folder, new = with_base
@@ -349,6 +351,7 @@ def test_a_child_is_made_while_threads_read(with_base, big):
             thread.join()
 
 
+@pytest.mark.posix
 def test_a_thousand_opens_leave_no_memory_and_no_descriptor(archive):
     script = """if 1:
         import gc, os, sys, lmcodec

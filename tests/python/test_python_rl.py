@@ -328,9 +328,9 @@ def test_a_killed_publish(five, where):
 @pytest.mark.parametrize("where, then", [
     ("call = {'progress': die}", "old"),
     ("LocalCheckpoint.replace = die", "old"),
-    ("local_checkpoint._exchange = os.rename = die", "old"),
+    ("local_checkpoint.exchange = os.rename = die", "old"),
     ("local_checkpoint._write = lambda path, *rest: path.endswith('state.json') and die()", "old"),
-    ("local_checkpoint._exchange = lambda one, other: False\n"
+    ("local_checkpoint.exchange = lambda one, other: False\n"
      "rename = os.rename\n"
      "os.rename = lambda one, other: die() if one.endswith('next') else rename(one, other)", "none"),
     ("sync = local_checkpoint.sync_directory\n"
@@ -350,7 +350,7 @@ def test_a_killed_pull(five, where, then, local):
 
 
 def test_a_system_that_exchanges_nothing(five, monkeypatch):
-    monkeypatch.setattr(local_checkpoint, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(local_checkpoint, "exchange", lambda one, other: False)
     for number in (1, 2, 5):
         assert five.pull(number) == number and five.holds(number)
 

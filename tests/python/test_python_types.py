@@ -90,8 +90,9 @@ def mypy(*arguments):
     assert done.returncode == 0, done.stdout
 
 
-def test_types(directory):
-    mypy("--config-file", os.path.join(ROOT, "python", "mypy.ini"), "--cache-dir", directory)
+@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
+def test_types(directory, system):
+    mypy("--config-file", os.path.join(ROOT, "python", "mypy.ini"), "--cache-dir", directory, "--platform", system)
 
 
 def test_types_of_a_program(directory, monkeypatch):

@@ -29,9 +29,10 @@ _BYTES = _CLASS_STRING | (dtype_of("U8") + 1) << _TYPE_DTYPE_SHIFT  # text and f
 @functools.lru_cache(maxsize=None)
 def plugin() -> str:
     """Path of the HDF5 plugin. ImportError if the package has none."""
-    path = _library.find("libh5lmc.so")
+    names = _library.library_names("h5lmc")
+    path = _library.find(*names)
     if path is None:
-        raise ImportError("lmcodec: the package has no libh5lmc.so")
+        raise ImportError("lmcodec: the package has no %s" % names[0])
     return os.path.abspath(path)
 
 

@@ -132,5 +132,5 @@ def calls() -> Calls | None:
     """The calls of the package's library, or None if it has none. A build has a library of its own for them."""
     if hasattr(_abi.library, "lmc_cuda_init"):
         return Calls(_abi.library)
-    path = _library.find("liblmc_cuda.so", "liblmc_cuda.so.%d.%d" % _library.VERSION)
+    path = _library.find(*_library.library_names("lmc_cuda"))
     return None if path is None else Calls(ctypes.CDLL(path))

@@ -127,20 +127,14 @@ def compare(archive: Path, plain: Path, *, threads: int | None = None, base: Pat
 
 def open_original(src: Path, *, threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
                   progress: Progress | None = None) -> BinaryIO:
-    """The original of an archive as an open file in memory, without a name and positioned at its start.
+    """The original of an archive as an open file, positioned at its start: in memory, without a name; on Windows, a
+    file for temporary files, which goes when it is closed.
 
     It takes as much memory as the original has bytes until it is closed. Takes and raises what restore() does.
     """
     options = CallOptions(_abi.StRestoreOptions(), threads=threads, base=base, base_dirs=base_dirs, progress=progress)
-    file = memory.new_file()
-    try:
-        options.struct.has_out_fd, options.struct.out_fd = 1, file.fileno()
-        run_with_result(_abi.st_restore, options, encode_path(src), b"(memory)")
-        file.seek(0)
-    except BaseException:
-        file.close()
-        raise
-    return file
+    source = encode_path(src)
+    return memory.written(options.struct, lambda path: run_with_result(_abi.st_restore, options, source, path))
 
 
 def run_with_result(call: Any, options: CallOptions, *arguments: Any) -> Result:

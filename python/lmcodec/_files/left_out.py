@@ -12,23 +12,21 @@ import struct
 import warnings
 from typing import Any, Iterator
 
-from .. import _abi
-from . import memory
-from .convert import run_with_result
 from .file import File
-from .options import CallOptions, Path, encode_path
+from .options import Path
+from .original import Original
 
 _START_NBYTES = 1 << 20  # of the file, in which its pickle ends: of 5,000 tensors. It takes half a second
 _NAMES_MAX = 8  # in the warning
 _ENTRY = struct.Struct("<4s5H3I2H")  # the local header of an entry of a ZIP file
 
 
-def warn_of_left_out(file: File, path: Path, *, stacklevel: int, **bases: Any) -> None:
+def warn_of_left_out(file: File, path: Path, *, stacklevel: int) -> None:
     """Warns if a file of torch.save() has entries that are no tensors. file: it or its archive, open, at `path`."""
     if type(file) is not File or file.container != "zip":
         return
     try:
-        content = _start_of(path, bases) if file.is_archive else _start_of_plain(path)
+        content = Original(file).read(0, _START_NBYTES) if file.is_archive else _start_of_plain(path)
         names = list(_names(_object_of(content), "", {}, set()))
     except Exception:  # no file of torch, a long pickle, or one that is not understood: nothing can be said
         return
@@ -40,30 +38,9 @@ def warn_of_left_out(file: File, path: Path, *, stacklevel: int, **bases: Any) -
 
 # ---- the start of the file ----
 
-class _Enough(Exception):
-    """What is wanted has been restored."""
-
-
 def _start_of_plain(path: Path) -> bytes:
     with open(path, "rb") as file:
         return file.read(_START_NBYTES)
-
-
-def _start_of(path: Path, bases: dict[str, Any]) -> bytes:
-    """Of the original of an archive."""
-    with memory.new_file() as start:
-        def stop(done: int, total: int) -> None:
-            if os.fstat(start.fileno()).st_size >= _START_NBYTES:
-                raise _Enough
-
-        options = CallOptions(_abi.StRestoreOptions(), progress=stop, **bases)
-        options.struct.has_out_fd, options.struct.out_fd = 1, start.fileno()
-        try:
-            run_with_result(_abi.st_restore, options, encode_path(path), b"(memory)")
-        except _Enough:
-            pass
-        start.seek(0)
-        return start.read(_START_NBYTES)
 
 
 def _object_of(content: bytes) -> Any:

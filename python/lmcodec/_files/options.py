@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Any, Callable, Sequence, Union
 
-from .. import _abi, _waiting
+from .. import _abi, _system, _waiting
 from .._codec import threads_of
 from .._errors import LMCError, check, error_of
 from .progress import Progress as Progress, call_of
@@ -82,7 +82,7 @@ class CallOptions:
             call = file_done
             self.struct.file_done = self.callback(
                 _abi.FILE_DONE, lambda user, path, event, before, after:
-                call(os.fsdecode(path), _abi.EVENTS[event], before, after))
+                call(_system.shown_path(path), _abi.EVENTS[event], before, after))
 
     def run(self, function: Callable[[Any, Any], int]) -> int:
         """function(options, diag) in a thread that Ctrl-C ends. Raises what a callback raised. Returns the status."""

@@ -1,9 +1,11 @@
-"""Files and names that are on the disk when a call returns."""
+"""Files that are there whole or not at all."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+
+from .._system import sync_directory
 
 
 def write_whole(path: str, content: bytes, fsync: bool) -> None:
@@ -24,12 +26,3 @@ def write_whole(path: str, content: bytes, fsync: bool) -> None:
         raise
     if fsync:
         sync_directory(os.path.dirname(path))
-
-
-def sync_directory(path: str) -> None:
-    """Waits until the names in a directory are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

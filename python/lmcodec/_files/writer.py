@@ -177,10 +177,8 @@ def to_bytes(entries: Iterable[Entry], metadata: Mapping[str, str] | None, *, pl
     options = _options(plain, level, threads=threads, progress=progress)
     if base is not None:
         options.struct.base_writer = options.keep(_Writer(base, None)).pointer
-    with memory.new_file() as file:
-        options.struct.has_out_fd, options.struct.out_fd = 1, file.fileno()
-        _write(entries, b"(memory)", metadata, plain, options)
-        return memory.read_all(file)
+    with memory.written(options.struct, lambda path: _write(entries, path, metadata, plain, options)) as file:
+        return file.read()
 
 
 def _options(plain: bool, level: str, **settings: Any) -> CallOptions:

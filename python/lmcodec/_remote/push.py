@@ -11,6 +11,7 @@ from .._errors import ArgumentError, DataError, loads_untrusted
 from .._files.progress import ProgressCall
 from .._runs.kept import COPIED_NAME, SUFFIX
 from .._runs.local_store import RUN_LIST, STORE_MARK, Pushed, StoredModel
+from .._system import slashed
 from .source import default_settings
 from .store_list import INDEX_NAME, Contents, model_of
 from .stores import list_files
@@ -116,7 +117,7 @@ def check_target(contents: Contents, there: Mapping[str, int], is_run: bool) -> 
 def folder_groups(root: str, folder: str) -> list[list[str]]:
     """The files of a model, by their paths in the store `root`, in the groups in which they may be put: the last one
     says that a directory is complete."""
-    files = sorted(os.path.relpath(os.path.join(place, file), root)
+    files = sorted(slashed(os.path.relpath(os.path.join(place, file), root))
                    for place, _, files in os.walk(os.path.join(root, folder)) for file in files)
     last = "%s/%s" % (folder, COPIED_NAME)
     return [[file for file in files if file != last], [file for file in files if file == last]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 from typing import Any, Mapping
 
 from .._errors import ArgumentError, LMCError
@@ -92,9 +93,9 @@ class Stage:
         folders = [os.path.dirname(path)]
         step, _, inner = folders[0].partition("/")
         if step in steps:  # a run names no paths: the files of a step are based on those of another one
-            folders.append(os.path.join(str(steps[step].get("base")), inner).rstrip("/"))
+            folders.append(posixpath.join(str(steps[step].get("base")), inner).rstrip("/"))
         found = []
         for name in recorded:
             for start in [""] if "/" in name else folders:
-                found += [os.path.join(start, name), os.path.join(start, name + SUFFIX)]
+                found += [posixpath.join(start, name), posixpath.join(start, name + SUFFIX)]
         return [base for base in found if is_safe(base) and self._contents.model_of(base) is not None]

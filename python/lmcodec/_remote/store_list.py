@@ -14,6 +14,7 @@ from .._errors import DataError, LMCError, UnsupportedError, loads_untrusted
 from .._files.options import encode_path
 from .._runs.kept import COPIED_NAME, SUFFIX, archives_of
 from .._runs.local_store import RUN_LIST, STORE_MARK, StoredModel, is_step
+from .._system import is_plain_name
 from .chain import ChainFile, Search
 from .source import Ranges, Requests, Settings, Source
 from .stores import hide_secrets, is_http, list_files
@@ -330,7 +331,7 @@ def model_of(path: str, is_run: bool) -> str | None:
 
 def is_safe(path: str) -> bool:
     """Whether a path of an untrusted list stays in its folder."""
-    return "\0" not in path and not any(part in ("", ".", "..") for part in path.split("/"))
+    return all(map(is_plain_name, path.split("/")))
 
 
 def _first_folder(path: str) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from .._files.model_files import weight_files
 from .._files.options import CallOptions, Progress
 from .._files.progress import call_of, part_of
 from .._files.safe_open import safe_open
+from .._system import is_plain_name, slashed
 
 SUFFIX = ".lmc"
 COPIED_NAME = ".lmc-copied"  # in a converted directory: copies whose names end in .lmc, a line each
@@ -61,7 +62,7 @@ class Folder:
 
     def inner(self) -> list[str]:
         """The paths of all files in the folder."""
-        return [os.path.relpath(os.path.join(place, name), self.path)
+        return [slashed(os.path.relpath(os.path.join(place, name), self.path))
                 for place, _, names in os.walk(self.path) for name in names]
 
     def entries(self) -> dict[str, Entry]:
@@ -163,7 +164,8 @@ class Folder:
 
 def is_inner(file: str) -> bool:
     """Whether a path stays within its folder."""
-    return not os.path.isabs(file) and ".." not in file.split("/") and ".." not in file.split(os.sep)
+    path = slashed(file)
+    return not path.startswith("/") and all(part in ("", ".") or is_plain_name(part) for part in path.split("/"))
 
 
 def archives_of(files: Sequence[str], copied: set[str]) -> list[str]:

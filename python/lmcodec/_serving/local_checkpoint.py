@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import fcntl
 import json
 import os
 import shutil
@@ -12,12 +9,11 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 from .._errors import ArgumentError
-from .._files.whole import sync_directory
+from .._system import exchange, locked, sync_directory
 
 # SGLang keeps the version of a local checkpoint here (sglang.srt.weight_sync.local_checkpoint, `SYNC_DIR`). It takes
 # nothing from the trainer's directory if this says that the version is there already.
 _SYNC_DIR, _SGLANG_STATE, _OWN_STATE = ".weight_sync", "state.json", "lmc.json"
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux's renameat2()
 
 
 class LocalCheckpoint:
@@ -46,8 +42,7 @@ class LocalCheckpoint:
     def held(self) -> Iterator[None]:
         """Other threads and processes wait until `with` ends. What is there is read first."""
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        with open(self._lock, "ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with open(self._lock, "ab") as file, locked(file):
             if os.path.isdir(self._old) and not os.path.lexists(self.path):  # a kill between two renames
                 os.rename(self._old, self.path)
             self.clear()
@@ -73,7 +68,7 @@ class LocalCheckpoint:
             sync_directory(self.stage)
         if not os.path.lexists(self.path):
             os.rename(self.stage, self.path)
-        elif not _exchange(self.stage, self.path):
+        elif not exchange(self.stage, self.path):
             os.rename(self.path, self._old)
             os.rename(self.stage, self.path)
         if fsync:
@@ -109,16 +104,3 @@ def _write(path: str, content: dict[str, Any], fsync: bool) -> None:
         file.flush()
         if fsync:
             os.fsync(file.fileno())
-
-
-def _exchange(one: str, other: str) -> bool:
-    """Two names change their places at once. False: the system, or the file system, cannot do this."""
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if renameat2 is None:
-        return False
-    if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in (errno.EINVAL, errno.ENOSYS):
-        return False
-    raise OSError(code, os.strerror(code), other)

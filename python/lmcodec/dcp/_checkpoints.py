@@ -13,7 +13,7 @@ from .._files.convert import convert, restore
 from .._files.convert import verify as verify_file
 from .._files.file import File
 from .._files.options import Path
-from .._files.whole import sync_directory
+from .._system import sync_directory
 from . import _layout
 from ._reader import Reader
 

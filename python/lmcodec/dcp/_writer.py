@@ -25,7 +25,8 @@ from .._errors import ArgumentError, BaseError, LMCError
 from .._files import writer
 from .._files.file import File
 from .._files.options import Path
-from .._files.whole import sync_directory, write_whole
+from .._files.whole import write_whole
+from .._system import slashed, sync_directory
 from . import _layout
 from ._content import Cache, tensor_entry
 
@@ -139,7 +140,7 @@ class Writer(StorageWriter):  # type: ignore[misc]
         chain = [self.base, *_layout.chain_of(self.base, self.base_dirs, base)]
         for directory in chain:
             self._check_differs(directory)
-        place = os.path.relpath(os.path.realpath(self.base), os.path.realpath(self.path))
+        place = _place_of(os.path.realpath(self.base), os.path.realpath(self.path))
         return _layout.Manifest(self.save_id, self.level, self.key_every, base.chain + 1, place, base.save_id), chain
 
     def _check_differs(self, base: str) -> None:
@@ -209,3 +210,11 @@ def _name_of(item: Any) -> str:
     if item.type != WriteItemType.SHARD or tuple(item.tensor_data.chunk.sizes) == tuple(item.tensor_data.size):
         return fqn
     return "%s@%s" % (fqn, ",".join(map(str, item.tensor_data.chunk.offsets)))
+
+
+def _place_of(base: str, path: str) -> str:
+    """Where a base lies, from a checkpoint, as its manifest says it; whole if it is on another drive."""
+    try:
+        return slashed(os.path.relpath(base, path))
+    except ValueError:
+        return base

@@ -7,6 +7,7 @@ from typing import Any
 
 import h5py
 
+from .. import _system
 from .._chunks.stored_chunks import LEVEL_ROWS, calls
 from .._codec import level_of
 from .._errors import ArgumentError
@@ -26,7 +27,8 @@ def register() -> None:
     if hasattr(h5py.h5z, "register_filter"):
         h5py.h5z.register_filter(info)
         return
-    hdf5 = ctypes.CDLL(h5py.h5z.__file__)  # before h5py 3.8: this also finds the calls of the HDF5 that h5py uses
+    # before h5py 3.8: a module also shows the calls of the HDF5 that it uses, but not on Windows
+    hdf5 = ctypes.CDLL("hdf5.dll" if _system.IS_WINDOWS else h5py.h5z.__file__)
     with h5py._objects.phil:
         if hdf5.H5Zregister(ctypes.c_void_p(info)) < 0:
             raise RuntimeError("HDF5 %s does not take the filter" % h5py.version.hdf5_version)

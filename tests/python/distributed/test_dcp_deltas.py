@@ -65,6 +65,22 @@ def test_a_chain_with_key_frames(directory):
         assert on_ranks(count, load_run, directory, range(6), {"threads": 2}) == [[]] * count
 
 
+def test_a_base_on_another_drive(directory, monkeypatch):
+    """Windows has no path from one drive to another: the manifest has the whole path."""
+    def relpath(path, start):
+        raise ValueError("path is on mount 'C:', start on mount 'D:'")
+    monkeypatch.setattr(os.path, "relpath", relpath)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for step, base in enumerate([None, steps(directory)[0]]):
+            writer = Writer(steps(directory)[step], base=base, fsync=False)
+            dcp.save({"big": big(step)}, storage_writer=writer, no_dist=True)
+    assert manifest_of(steps(directory)[1])["base"]["path"] == os.path.realpath(steps(directory)[0])
+    state = {"big": torch.zeros_like(big(0))}
+    dcp.load(state, storage_reader=Reader(steps(directory)[1]), no_dist=True)
+    assert torch.equal(state["big"], big(1))
+
+
 def save_renamed(directory, prefixes):
     paths = steps(directory)
     for step, prefix in enumerate(prefixes):

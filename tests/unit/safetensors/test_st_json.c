@@ -199,6 +199,10 @@ LMC_TEST(test_shown_text)
     CU_ASSERT_STRING_EQUAL(dst, "a\\n\\u001b[0m\\\"\\\\");
     lmc_text_escape(dst, sizeof dst, "\xe2\x80\xae\xff\0", 5);
     CU_ASSERT_STRING_EQUAL(dst, "\\u202e\\xff\\u0000");
+    lmc_text_escape_but(dst, sizeof dst, "C:\\a\"\n/b", 8, "/\\");
+    CU_ASSERT_STRING_EQUAL(dst, "C:\\a\\\"\\n/b");
+    lmc_text_escape_but(dst, sizeof dst, "\0\x1b", 2, "/\\");
+    CU_ASSERT_STRING_EQUAL(dst, "\\u0000\\u001b");
     lmc_text_escape(dst, sizeof dst, "", 0);
     CU_ASSERT_STRING_EQUAL(dst, "");
     /* whatever is cut, the result fits, is whole and ends in dots */
