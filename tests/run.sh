@@ -342,11 +342,12 @@ part_h5examples() {
   fi
 }
 
-# All tests but the types with an old torch; with a current one and with jax those that are about frameworks.
+# All tests but the types and those of memory with an old torch; with a current one and with jax those that are about
+# frameworks.
 part_python() {
   at=tests/python/test_python
   in_venv python-old lmc_venv_python "$needs_torch" tests/python --ignore tests/python/test_wheel.py \
-    --ignore "${at}_lightning.py" --ignore "${at}_diffusers.py" --ignore "${at}_types.py" \
+    --ignore "${at}_lightning.py" --ignore "${at}_diffusers.py" --ignore "${at}_types.py" --ignore "${at}_memory.py" \
     --ignore tests/python/stores --ignore tests/python/distributed
   in_venv python-now lmc_venv_torch_now "$needs_torch_now" "${at}_frameworks.py" "${at}_lightning.py" \
     "${at}_diffusers.py" "${at}_transformers.py" "${at}_keras.py" "${at}_document.py" "${at}_torch.py" \

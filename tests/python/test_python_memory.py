@@ -1,7 +1,8 @@
 """Frames and archives that promise more than they hold: the right error, and no memory before anything is verified.
 
-Each case runs in a process of its own.
+Each case runs in a process of its own, which is forked from one that has imported what the case imports.
 """
+import json
 import os
 import subprocess
 import sys
@@ -18,30 +19,38 @@ pytestmark = [
 ]
 
 PROMISE = 3 << 30
-MOST = 24 << 20  # bytes that a case may take: a block of 4 MiB, what decodes it, and a few modules
+MOST = 28 << 20  # bytes that a case may take: a block of 4 MiB, what decodes it, and pages of libraries
 
+# Waits for lines of JSON: a case, the bytes that are promised, 0 or 1, and the path of an archive.
 PROGRAM = """
-import ctypes, os, sys
+import ctypes, json, os, sys
 import lmcodec, promises
 from lmcodec import _abi, _buffer
+if sys.argv[1]:
+    __import__(sys.argv[1])
 
 def peak():
     return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) << 10
 
-nbytes, is_long = int(sys.argv[1]), int(sys.argv[2])
-def frame(): return promises.frame(nbytes, is_long)
-def file(): return sys.argv[3]
+def run(case, nbytes, is_long, path):
+    def frame(): return promises.frame(nbytes, is_long)
+    names = {**globals(), "nbytes": nbytes, "path": path, "frame": frame, "prepare": lambda: path}
+    exec(case, names)
+    given = names["prepare"]() or path
+    before = peak()
+    try:
+        names["act"](given)
+        said = "nothing was raised"
+    except BaseException as error:
+        said = "%s: %s" % (type(error).__name__, error)
+    print(peak() - before, said)
 
-def prepare(): pass
-%s
-given = prepare() or file()
-before = peak()
-try:
-    act(given)
-    said = "nothing was raised"
-except BaseException as error:
-    said = "%%s: %%s" %% (type(error).__name__, error)
-print(peak() - before, said)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        run(*json.loads(line))
+        sys.exit()
+    print("ended with", os.waitpid(child, 0)[1], flush=True)
 """
 
 CASES = {
@@ -83,11 +92,11 @@ def act(given): stored_chunks.decode(given, numpy.empty(nbytes, "u1"))
     "HDF5 filter": """
 import h5py, lmcodec.h5
 def prepare():
-    path = sys.argv[3] + ".h5"
-    with h5py.File(path, "w") as opened:
+    name = path + ".h5"
+    with h5py.File(name, "w") as opened:
         w = opened.create_dataset("w", (nbytes,), "u1", chunks=(nbytes,), compression=lmcodec.h5.LMC())
         w.id.write_direct_chunk((0,), bytes(frame()))
-    return path
+    return name
 def act(given):
     try:
         h5py.File(given, "r")["w"][:10]
@@ -97,23 +106,49 @@ def act(given):
 }
 
 
-def run(case, path, nbytes, is_long):
-    for package, module in (("torch", "torch"), ("numpy", "numpy"), ("h5py", "h5py.h5z")):
-        if "import %s" % package in CASES[case]:
-            pytest.importorskip(module, reason="%s is not installed" % package)
-    with open(path, "wb") as file:
-        file.write(promises.archive(nbytes, is_long))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM % CASES[case], str(nbytes), str(int(is_long)),
-                           path], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0 and done.stderr == "", done.stderr
-    taken, said = done.stdout.rstrip("\n").split(" ", 1)
-    return int(taken), said
+@pytest.fixture(scope="module")
+def run():
+    """run(CASE, PATH, NBYTES, IS_LONG): the peak of memory that a case adds, and what it raises."""
+    programs = {}
+
+    def start(package):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        return subprocess.Popen([sys.executable, "-c", PROGRAM, package], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, env=environment)
+
+    def run_case(case, path, nbytes, is_long):
+        needed = ""
+        for package, module in (("torch", "torch"), ("numpy", "numpy"), ("h5py", "h5py.h5z")):
+            if "import %s" % package in CASES[case]:
+                pytest.importorskip(module, reason="%s is not installed" % package)
+                needed = package
+        with open(path, "wb") as file:
+            file.write(promises.archive(nbytes, is_long))
+        program = programs.get(needed) or programs.setdefault(needed, start(needed))
+        program.stdin.write(json.dumps([CASES[case], nbytes, int(is_long), path]) + "\n")
+        program.stdin.flush()
+        *lines, end = until_end(program.stdout)
+        assert end == "ended with 0\n" and len(lines) == 1, "".join([*lines, end])
+        taken, said = lines[0].rstrip("\n").split(" ", 1)
+        return int(taken), said
+
+    yield run_case
+    for program in programs.values():
+        rest, _ = program.communicate()
+        assert program.returncode == 0 and rest == "", rest
+
+
+def until_end(stream):
+    """Lines to the one that tells how a case ended; fewer if the program itself has ended."""
+    for line in stream:
+        yield line
+        if line.startswith("ended with "):
+            return
 
 
 @pytest.mark.parametrize("is_long", [False, True], ids=["63 bytes", "10 KB"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_promise_takes_no_memory(directory, case, is_long):
+def test_a_promise_takes_no_memory(run, directory, case, is_long):
     """The longer frame has all the blocks that its head promises, and right checks: only its blocks are nothing."""
     taken, said = run(case, os.path.join(directory, "a.lmc"), PROMISE, is_long)
     assert said.startswith("DataError: "), said
@@ -121,7 +156,7 @@ def test_a_promise_takes_no_memory(directory, case, is_long):
 
 
 @pytest.mark.parametrize("case", ["decode", "File.read", "NumPy", "torch"])
-def test_a_promise_that_no_machine_keeps(directory, case):
+def test_a_promise_that_no_machine_keeps(run, directory, case):
     """It is the data that is wrong, not the machine."""
     taken, said = run(case, os.path.join(directory, "a.lmc"), 1 << 55, False)
     assert said.startswith("DataError: "), said

@@ -30,9 +30,10 @@ typedef struct lmc_test {
     struct lmc_test *next;
 } lmc_test;
 
-/* Loops over many cases alike add this to their counter. A plain build tries every case; a build with sanitizers takes
- * ten times as long for each, and tries a seventh of them. As 7 is a prime, counter % 2 and the like still vary. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* Loops over many cases alike add this to their counter. A plain build tries every case; with sanitizers, or under an
+ * emulator of another processor, each takes ten times as long, and a seventh of them is tried. As 7 is a prime,
+ * counter % 2 and the like still vary. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LMC_TEST_EMULATED)
 #define LMC_TEST_STEP 7
 #else
 #define LMC_TEST_STEP 1

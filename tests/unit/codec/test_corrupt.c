@@ -110,8 +110,8 @@ LMC_TEST(test_truncation)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         const test_frame *const f = &frames[i].frame;
-        const size_t step = f->nbytes > 4000 ? 7 : 1;
-        for (size_t cut = 0; cut < f->nbytes; cut += step) {
+        const size_t step = (f->nbytes > 4000 ? 7 : 1) * LMC_TEST_STEP;
+        for (size_t cut = i % LMC_TEST_STEP; cut < f->nbytes; cut += step) {
             const lmc_status status = decode_all(f->bytes, cut, frames[i].content, frames[i].nbytes);
             CU_ASSERT(status == LMC_ERR_TRUNCATED || status == LMC_ERR_CHECKSUM);
             CU_ASSERT(status == LMC_ERR_TRUNCATED ||
@@ -142,7 +142,7 @@ LMC_TEST(test_every_bit)
         test_frame *const f = &frames[i].frame;
         lmc_info info = LMC_INIT(lmc_info);
         CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
-        for (size_t at = 0; at < f->nbytes; at++) {
+        for (size_t at = i % LMC_TEST_STEP; at < f->nbytes; at += LMC_TEST_STEP) {
             const int is_content = at >= info.head_nbytes && at < f->nbytes - info.tail_nbytes;
             if (is_content && f->nbytes > 400 && random_below(f->nbytes) >= 100)
                 continue;
@@ -162,7 +162,7 @@ LMC_TEST(test_every_bit)
 LMC_TEST(test_splices)
 {
     uint8_t *const spliced = must_malloc(2 * FRAME_MAX);
-    for (unsigned i = 0; i < 4000; i++) {
+    for (unsigned i = 0; i < 4000; i += LMC_TEST_STEP) {
         const size_t a = random_below(FRAME_COUNT), b = random_below(FRAME_COUNT);
         const test_frame *const first = &frames[a].frame, *const second = &frames[b].frame;
         const size_t head = random_below(first->nbytes + 1);
@@ -193,7 +193,7 @@ LMC_TEST(test_splices)
 static void deep_damage(size_t rounds, size_t first, size_t nbytes_from_end)
 {
     uint8_t *const damaged = must_malloc(FRAME_MAX);
-    for (size_t i = 0; i < rounds; i++) {
+    for (size_t i = 0; i < rounds; i += LMC_TEST_STEP) {
         const size_t k = 4 + random_below(FRAME_COUNT - 4);
         const test_frame *const f = &frames[k].frame;
         const size_t end = f->nbytes - (nbytes_from_end < f->nbytes ? nbytes_from_end : f->nbytes);
@@ -220,7 +220,7 @@ LMC_TEST(test_deep_damage_of_heads)
         const test_frame *const f = &frames[k].frame;
         lmc_info info = LMC_INIT(lmc_info);
         CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
-        for (size_t at = 0; at < info.head_nbytes; at++) {
+        for (size_t at = k % LMC_TEST_STEP; at < info.head_nbytes; at += LMC_TEST_STEP) {
             for (unsigned bit = 0; bit < 8; bit++) {
                 memcpy(damaged, f->bytes, f->nbytes);
                 damaged[at] ^= (uint8_t)(1u << bit);
@@ -236,7 +236,7 @@ LMC_TEST(test_deep_damage_of_heads)
 LMC_TEST(test_deep_damage_of_block_starts)
 {
     uint8_t *const damaged = must_malloc(FRAME_MAX);
-    for (unsigned i = 0; i < 12000; i++) {
+    for (unsigned i = 0; i < 12000; i += LMC_TEST_STEP) {
         const size_t k = 4 + random_below(FRAME_COUNT - 4);
         const test_frame *const f = &frames[k].frame;
         lmc_info info = LMC_INIT(lmc_info);
@@ -261,7 +261,9 @@ LMC_TEST(test_moved_block_borders)
         lmc_info info = LMC_INIT(lmc_info);
         CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
         for (uint64_t i = 0; info.mode == LMC_FRAME_CODED && i + 1 < info.block_count; i++) {
-            for (int move = -40; move <= 40; move += move == -1 ? 2 : 1) {
+            for (int move = -40 + (int)((k + i) % LMC_TEST_STEP); move <= 40; move += LMC_TEST_STEP) {
+                if (move == 0)
+                    continue;
                 memcpy(damaged, f->bytes, f->nbytes);
                 uint8_t *const entry =
                     damaged + f->nbytes - info.tail_nbytes + i * LMC_FMT_INDEX_ENTRY_NBYTES;
@@ -287,10 +289,10 @@ LMC_TEST(test_claimed_sizes)
     for (size_t k = 4; k < FRAME_COUNT; k++) {
         const test_frame *const f = &frames[k].frame;
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-            for (uint8_t log2 = 9; log2 <= 21; log2++) {
+            for (unsigned log2 = 9 + (unsigned)(k + s) % LMC_TEST_STEP; log2 <= 21; log2 += LMC_TEST_STEP) {
                 memcpy(damaged, f->bytes, f->nbytes);
                 lmc_store64(damaged + 16, sizes[s]);
-                damaged[7] = log2;
+                damaged[7] = (uint8_t)log2;
                 deep_reseal(damaged, f->nbytes);
                 CU_ASSERT_NOT_EQUAL(decode_all(damaged, f->nbytes, frames[k].content, frames[k].nbytes),
                                     LMC_OK);

@@ -90,7 +90,8 @@ LMC_TEST(test_truncation)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         const test_frame *const f = &samples[i].frame;
-        for (size_t cut = 0; cut<f->nbytes; cut += f->nbytes> 3000 ? 7 : 1) {
+        const size_t step = (f->nbytes > 3000 ? 7 : 1) * LMC_TEST_STEP;
+        for (size_t cut = i % LMC_TEST_STEP; cut < f->nbytes; cut += step) {
             const lmc_status status = decode_all(&samples[i], f->bytes, cut);
             CU_ASSERT(status == LMC_ERR_TRUNCATED || (status == LMC_ERR_CHECKSUM && cut > 40));
         }
@@ -103,7 +104,7 @@ LMC_TEST(test_every_bit)
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         const struct sample *const s = &samples[i];
         memcpy(damaged, s->frame.bytes, s->frame.nbytes);
-        for (size_t at = 0; at < s->frame.nbytes; at++) {
+        for (size_t at = i % LMC_TEST_STEP; at < s->frame.nbytes; at += LMC_TEST_STEP) {
             const int is_content = at >= s->info.head_nbytes && at < s->frame.nbytes - s->info.tail_nbytes;
             if (is_content && s->frame.nbytes > 400 && random_below(s->frame.nbytes) >= 100)
                 continue;
@@ -119,7 +120,7 @@ LMC_TEST(test_every_bit)
 /* The beginning of one frame with the end of another one, as it is and with a right check. */
 LMC_TEST(test_splices)
 {
-    for (unsigned i = 0; i < 3000; i++) {
+    for (unsigned i = 0; i < 3000; i += LMC_TEST_STEP) {
         const struct sample *const a = copy_any(), *const b = &samples[random_below(FRAME_COUNT)];
         const size_t head = random_below(a->frame.nbytes + 1), tail = random_below(b->frame.nbytes + 1);
         if (head + tail > FRAME_MAX)
@@ -136,7 +137,7 @@ LMC_TEST(test_splices)
 /* Anywhere; OK means that it does not matter to the content. */
 LMC_TEST(test_damage_anywhere)
 {
-    for (unsigned i = 0; i < 6000; i++) {
+    for (unsigned i = 0; i < 6000; i += LMC_TEST_STEP) {
         const struct sample *const s = copy_any();
         for (size_t sign_changes = 1 + random_below(3); sign_changes > 0; sign_changes--)
             damaged[random_below(s->frame.nbytes)] ^=
@@ -151,7 +152,7 @@ LMC_TEST(test_damage_of_heads)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         const struct sample *const s = &samples[i];
-        for (size_t bit = 0; bit < 8 * s->info.head_nbytes; bit++) {
+        for (size_t bit = i % LMC_TEST_STEP; bit < 8 * s->info.head_nbytes; bit += LMC_TEST_STEP) {
             memcpy(damaged, s->frame.bytes, s->frame.nbytes);
             damaged[bit / 8] ^= (uint8_t)(1u << bit % 8);
             deep_reseal(damaged, s->frame.nbytes);
@@ -163,7 +164,7 @@ LMC_TEST(test_damage_of_heads)
 /* The first bytes of blocks: mode, exceptions, modes of planes and bitsets. */
 LMC_TEST(test_damage_of_block_starts)
 {
-    for (unsigned i = 0; i < 12000; i++) {
+    for (unsigned i = 0; i < 12000; i += LMC_TEST_STEP) {
         const struct sample *const s = copy_any();
         const size_t left = s->frame.nbytes - s->info.head_nbytes - (size_t)s->info.tail_nbytes;
         for (unsigned bytes = 1 + (unsigned)random_below(3); bytes > 0; bytes--)
@@ -176,7 +177,7 @@ LMC_TEST(test_damage_of_block_starts)
 /* Another plan over the same blocks: other classes, low bits and low bytes are promised than there are. */
 LMC_TEST(test_other_plans)
 {
-    for (unsigned i = 0; i < 6000; i++) {
+    for (unsigned i = 0; i < 6000; i += LMC_TEST_STEP) {
         const struct sample *const s = copy_any();
         uint8_t *const section = damaged + LMC_FMT_HEAD_NBYTES;
         const unsigned class_count = section[3];
@@ -205,7 +206,9 @@ LMC_TEST(test_moved_block_borders)
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         const struct sample *const s = &samples[i];
         for (uint64_t b = 0; s->info.mode == LMC_FRAME_DELTA && b + 1 < s->info.block_count; b++) {
-            for (int move = -20; move <= 20; move += move == -1 ? 2 : 1) {
+            for (int move = -20 + (int)((i + b) % LMC_TEST_STEP); move <= 20; move += LMC_TEST_STEP) {
+                if (move == 0)
+                    continue;
                 memcpy(damaged, s->frame.bytes, s->frame.nbytes);
                 uint8_t *const entry =
                     damaged + s->frame.nbytes - s->info.tail_nbytes + b * LMC_FMT_DELTA_INDEX_ENTRY_NBYTES;
@@ -224,7 +227,7 @@ LMC_TEST(test_moved_block_borders)
 /* Entries of the index damaged one by one: sizes, content hashes, base hashes. */
 LMC_TEST(test_damage_of_the_index)
 {
-    for (unsigned i = 0; i < 3000; i++) {
+    for (unsigned i = 0; i < 3000; i += LMC_TEST_STEP) {
         const struct sample *const s = copy_any();
         const size_t tail_nbytes = (size_t)s->info.tail_nbytes - LMC_FMT_HASH_NBYTES;
         const size_t at = random_below(tail_nbytes);

@@ -157,7 +157,7 @@ LMC_TEST(test_dominated_bytes)
     for (size_t i = 0; i < n; i += 40)
         content[i] = (uint8_t)(6 + i / 40 % 3);
     CU_ASSERT(frame_round_trip(ctx, &params, content, n) < 1500);
-    for (unsigned value = 0; value < 256; value++) {
+    for (unsigned value = 0; value < 256; value += LMC_TEST_STEP) {
         content[1000] = (uint8_t)value;
         frame_round_trip(ctx, &params, content, n);
     }
@@ -167,7 +167,7 @@ LMC_TEST(test_dominated_bytes)
 
 LMC_TEST(test_noise_is_never_much_larger)
 {
-    for (size_t nbytes = 0; nbytes < 3000; nbytes++) {
+    for (size_t nbytes = 0; nbytes < 3000; nbytes += LMC_TEST_STEP) {
         const lmc_params params = frame_params(dtype_of((unsigned)nbytes), (lmc_level)(nbytes % 3), 10);
         random_fill(content, nbytes);
         CU_ASSERT(frame_round_trip(ctx, &params, content, nbytes) <= nbytes + LMC_FRAME_OVERHEAD_MAX);
@@ -187,7 +187,7 @@ LMC_TEST(test_noise_is_never_much_larger)
 LMC_TEST(test_block_sizes)
 {
     for (unsigned log2 = LMC_BLOCK_LOG2_MIN; log2 <= LMC_BLOCK_LOG2_MAX; log2++) {
-        for (unsigned d = 0; d < LMC_DTYPE_COUNT; d += 3) {
+        for (unsigned d = log2 % LMC_TEST_STEP; d < LMC_DTYPE_COUNT; d += 3 * LMC_TEST_STEP) {
             const lmc_params params = frame_params(dtype_of(d), LMC_LEVEL_DEFAULT, log2);
             data_fill(content, 123457, dtype_of(d), DATA_WEIGHTS);
             frame_round_trip(ctx, &params, content, 123457);
@@ -199,7 +199,7 @@ LMC_TEST(test_unaligned_buffers)
 {
     uint8_t *const found = must_malloc(40000 + 64);
     uint8_t *const bytes = must_malloc(60000 + 64);
-    for (size_t shift = 0; shift < 64; shift++) {
+    for (size_t shift = 0; shift < 64; shift += LMC_TEST_STEP) {
         const lmc_params params = frame_params(dtype_of((unsigned)shift), (lmc_level)(shift % 3), 12);
         size_t bound, frame_nbytes, found_nbytes;
         data_fill(content + shift, 40000, params.dtype, DATA_WEIGHTS);
@@ -233,7 +233,7 @@ static void check_same_bytes(lmc_ctx *other, const lmc_params *params, size_t nb
 LMC_TEST(test_same_bytes_always)
 {
     lmc_ctx *const other = must_create_ctx();
-    for (unsigned i = 0; i < 44; i++) {
+    for (unsigned i = 0; i < 44; i += LMC_TEST_STEP) {
         const size_t nbytes = 60000 + random_below(100000);
         lmc_params params = frame_params(dtype_of(i), (lmc_level)(i % 3), 10 + i % 4);
         data_fill(content, nbytes, params.dtype, (data_kind)random_below(DATA_KIND_COUNT));
@@ -288,7 +288,8 @@ LMC_TEST(test_matrices)
     lmc_ctx *const other = must_create_ctx();
     unsigned with_offsets = 0, tried = 0;
     for (size_t d = 0; d < MATRIX_DTYPE_COUNT; d++)
-        for (size_t c = 0; c < sizeof column_counts / sizeof column_counts[0]; c++) {
+        for (size_t c = d % LMC_TEST_STEP; c < sizeof column_counts / sizeof column_counts[0];
+             c += LMC_TEST_STEP) {
             const size_t n = 40000 + random_below(40000), nbytes = n * data_element_nbytes(matrix_dtypes[d]);
             lmc_params params = frame_matrix(matrix_dtypes[d], 10 + c % 3, column_counts[c], content, nbytes);
             params.level = c % 2 ? LMC_LEVEL_MAX : LMC_LEVEL_DEFAULT;

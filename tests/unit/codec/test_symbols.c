@@ -173,7 +173,7 @@ static void check_round_trip(unsigned layers_max, size_t n)
 
 LMC_TEST(test_small_planes)
 {
-    for (size_t n = 1; n <= 600; n++)
+    for (size_t n = 1; n <= 600; n += LMC_TEST_STEP)
         for (unsigned layers_max = 1; layers_max <= 16; layers_max += 5)
             check_round_trip(layers_max, n);
 }
@@ -185,7 +185,7 @@ LMC_TEST(test_planes_about_a_strip)
             check_round_trip(4, n * LMC_STRIP_VALUES - 2 + d);
         check_round_trip(4, n * LMC_STRIP_VALUES + random_below(LMC_STRIP_VALUES));
     }
-    for (unsigned i = 0; i < 60; i++)
+    for (unsigned i = 0; i < 60; i += LMC_TEST_STEP)
         check_round_trip(1 + i % 8, 1 + random_below(5000));
 }
 
@@ -221,7 +221,7 @@ LMC_TEST(test_all_literals)
 /* Less room than the plane takes: none is written beyond it, and the answer is 0. */
 LMC_TEST(test_capacity)
 {
-    for (unsigned i = 0; i < 60; i++) {
+    for (unsigned i = 0; i < 60; i += LMC_TEST_STEP) {
         const size_t n = 1 + random_below(i % 2 ? 100 : 3000);
         lmc_code_shape shape;
         lmc_table table;
@@ -241,7 +241,7 @@ LMC_TEST(test_capacity)
 
 LMC_TEST(test_truncation)
 {
-    for (unsigned i = 0; i < 60; i++) {
+    for (unsigned i = 0; i < 60; i += LMC_TEST_STEP) {
         const size_t n = 1 + random_below(i % 3 ? 100 : 3000);
         lmc_code_shape shape;
         lmc_table table;
@@ -303,7 +303,7 @@ static void check_damaged(const lmc_code_shape *shape, const lmc_table *table, s
 
 LMC_TEST(test_damage)
 {
-    for (unsigned i = 0; i < 6000; i++) {
+    for (unsigned i = 0; i < 6000; i += LMC_TEST_STEP) {
         const size_t n = 1 + random_below(i % 8 ? 200 : 3000);
         lmc_code_shape shape;
         lmc_table table;
@@ -318,7 +318,7 @@ LMC_TEST(test_damage)
 /* Counts up and down by one, to their largest value, and to 0. */
 LMC_TEST(test_damaged_counts)
 {
-    for (unsigned i = 0; i < 300; i++) {
+    for (unsigned i = 0; i < 300; i += LMC_TEST_STEP) {
         const size_t n = 1 + random_below(i % 8 ? 255 : 3000);
         lmc_code_shape shape;
         lmc_table table;

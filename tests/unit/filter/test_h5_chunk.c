@@ -21,7 +21,7 @@ LMC_TEST(test_every_form_and_small_size)
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         unsigned values[8];
         h5_case_fill(&h5_cases[c], chunk, 2000);
-        for (size_t nbytes = 0; nbytes <= 2000; nbytes += nbytes < 40 ? 1 : 31) {
+        for (size_t nbytes = 0; nbytes <= 2000; nbytes += nbytes < 40 ? 1 : 31 * LMC_TEST_STEP) {
             h5_case_values(&h5_cases[c], no_user_values, nbytes, values);
             h5_round_trip(nbytes % 2 ? ctx : NULL, values, 8, chunk, nbytes);
         }
@@ -77,7 +77,7 @@ LMC_TEST(test_regrouped_is_as_good_as_plain)
 
 LMC_TEST(test_every_column_width)
 {
-    for (unsigned width = 2; width <= 256; width++) {
+    for (unsigned width = 2; width <= 256; width += LMC_TEST_STEP) {
         const unsigned values[8] = {0, 0, 0, LMC_H5_MAGIC, width, LMC_H5_TYPE_COLUMNS | 6, 0, 0};
         const size_t sizes[] = {width - 1,   width, width * 3 + 1, width * 100 - 1,
                                 width * 100, 30000, 30000 + width};
@@ -108,7 +108,7 @@ LMC_TEST(test_every_level_block_and_override)
 /* What is no content of the type that the values speak of. */
 LMC_TEST(test_any_content_under_any_values)
 {
-    for (size_t i = 0; i < 400; i++) {
+    for (size_t i = 0; i < 400; i += LMC_TEST_STEP) {
         const h5_case *const c = &h5_cases[random_below(H5_CASE_COUNT)];
         const size_t nbytes = random_below(i % 20 ? 20000 : CHUNK_MAX);
         const unsigned user[3] = {(unsigned)random_below(3), 0, i % 3 ? 0 : 16};
@@ -293,7 +293,7 @@ LMC_TEST(test_wrong_values)
                         LMC_ERR_ARG);
         CU_ASSERT(found == 0 && strstr(lmc_h5_last_error(), "value") != NULL);
     }
-    for (size_t i = 0; i < 200000; i++) {
+    for (size_t i = 0; i < 200000; i += LMC_TEST_STEP) {
         const unsigned any[8] = {0,
                                  0,
                                  0,

@@ -5,11 +5,7 @@
 #include "input_table.h"
 
 #define FRAME_COUNT 36
-#ifdef __SANITIZE_ADDRESS__ /* the emulation takes many times as long then */
-#define DAMAGE_COUNT 500
-#else
-#define DAMAGE_COUNT 2000
-#endif
+#define DAMAGE_COUNT 2000u
 #define CONTENT_MAX 24000
 #define FRAME_MAX 131072
 
@@ -17,7 +13,7 @@
  * takes its time for these. */
 #define WHOLE_BLOCK_LOG2 14
 #define WHOLE_NBYTES (2u << (WHOLE_BLOCK_LOG2 + 1))
-#define WHOLE_DAMAGE_COUNT (cuda_is_used() ? DAMAGE_COUNT : 30)
+#define WHOLE_DAMAGE_COUNT (cuda_is_used() ? DAMAGE_COUNT : 30u)
 
 static lmc_ctx *ctx;
 static test_frame frames[FRAME_COUNT];
@@ -118,13 +114,13 @@ LMC_TEST(test_random_damage)
 {
     uint8_t *const bytes = must_malloc(FRAME_MAX);
     refused_count = 0;
-    for (unsigned i = 0; i < DAMAGE_COUNT; i++) {
+    for (unsigned i = 0; i < DAMAGE_COUNT; i += LMC_TEST_STEP) {
         const test_frame *const frame = &frames[random_below(FRAME_COUNT)];
         memcpy(bytes, frame->bytes, frame->nbytes);
         damage(bytes, frame->nbytes);
         check_bytes(bytes, frame->nbytes, "damage");
     }
-    CU_ASSERT(refused_count > DAMAGE_COUNT * 9 / 10);
+    CU_ASSERT(refused_count > DAMAGE_COUNT / LMC_TEST_STEP * 9 / 10);
     free(bytes);
 }
 
@@ -141,14 +137,14 @@ LMC_TEST(test_damaged_whole_blocks)
         whole[i] = frame_encode(ctx, &params, content, WHOLE_NBYTES);
         CU_ASSERT_FATAL(whole[i].nbytes <= FRAME_MAX);
     }
-    for (unsigned i = 0; i < WHOLE_DAMAGE_COUNT; i++) {
+    for (unsigned i = 0; i < WHOLE_DAMAGE_COUNT; i += LMC_TEST_STEP) {
         const test_frame *const frame = &whole[i % 2];
         const gpu_run run = {2, 0, i};
         memcpy(bytes, frame->bytes, frame->nbytes);
         damage(bytes, frame->nbytes);
         check_run(bytes, frame->nbytes, "damage of a whole block", &run);
     }
-    CU_ASSERT(refused_count > WHOLE_DAMAGE_COUNT * 9 / 10);
+    CU_ASSERT(refused_count > WHOLE_DAMAGE_COUNT / LMC_TEST_STEP * 9 / 10);
     free(whole[0].bytes);
     free(whole[1].bytes);
     free(content);
@@ -159,7 +155,7 @@ LMC_TEST(test_damaged_whole_blocks)
 LMC_TEST(test_cuts)
 {
     uint8_t *const bytes = must_malloc(FRAME_MAX);
-    for (unsigned i = 0; i < 300; i++) {
+    for (unsigned i = 0; i < 300; i += LMC_TEST_STEP) {
         const test_frame *const frame = &frames[i % FRAME_COUNT];
         const size_t nbytes = i % 2 == 0 ? random_below(frame->nbytes + 1) : frame->nbytes;
         memcpy(bytes, frame->bytes, nbytes);
@@ -175,7 +171,7 @@ LMC_TEST(test_corpus)
 {
     size_t count;
     input_line *const lines = input_table_read(LMC_TESTS_DIR "/fuzz/corpus/frame_decode.tsv", &count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i += LMC_TEST_STEP) {
         size_t nbytes;
         uint8_t *const bytes = input_bytes(lines[i].input, &nbytes);
         check_bytes(bytes, nbytes, lines[i].name);

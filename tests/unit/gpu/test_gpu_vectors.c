@@ -72,10 +72,11 @@ LMC_TEST(test_valid_frames)
         if (length < 1 || strcmp(entry->d_name + length, ".lmc") != 0)
             continue;
         snprintf(name, sizeof name, "%.*s", length, entry->d_name);
-        file frame = read_file(name, ".lmc");
-        check_valid(name, &frame);
-        free(frame.bytes);
-        count++;
+        if (count++ % LMC_TEST_STEP == 0) {
+            file frame = read_file(name, ".lmc");
+            check_valid(name, &frame);
+            free(frame.bytes);
+        }
     }
     if (entries)
         closedir(entries);
@@ -117,7 +118,7 @@ LMC_TEST(test_corrupt_frames)
 {
     size_t count;
     input_line *const lines = input_table_read(VECTORS "/corrupt/EXPECT.tsv", &count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i += LMC_TEST_STEP)
         check_corrupt(&lines[i]);
     input_table_free(lines);
     CU_ASSERT(count > 400);

@@ -326,13 +326,13 @@ static lmc_status call_open_tensor(const lmc_st_common *common)
     return status;
 }
 
-/* One allocation of the call fails, most of them in their turn: it ends in NOMEM or in a success, gives everything
+/* One allocation of the call fails, many of them in their turn: it ends in NOMEM or in a success, gives everything
  * back, and leaves a sound run. */
 static void fail_each_allocation(lmc_status (*call)(const lmc_st_common *common), int is_reader)
 {
     const lmc_st_common common = {.thread_count = 1, .allocator = &pool_allocator};
     int has_failed = 1;
-    for (size_t number = 0; has_failed; number += 1 + number / 40) {
+    for (size_t number = 0; has_failed; number += (1 + number / 40) * LMC_TEST_STEP) {
         if (!is_reader || number == 0) {
             remove_run();
             add_steps(3);
