@@ -305,11 +305,11 @@ lmc_unpack_sources() {
     echo "$lmc_wanted" >"$lmc_sources/made"
 }
 
-# CC and AR may have arguments. CFLAGS are added. What is there from the same compiler is kept.
+# CC and AR may have arguments. What is there from the same compiler is kept.
 lmc_dependencies_for() { # NAME CC AR
   lmc_dependency_sources || return 1
   lmc_library_dir=$root/build/dependencies/$1
-  lmc_made_by="$2 ${CFLAGS:-}
+  lmc_made_by="$2
 $lmc_wanted"
   [ "$(cat "$lmc_library_dir/made" 2>/dev/null)" != "$lmc_made_by" ] || return 0
   rm -rf "$lmc_library_dir" && mkdir -p "$lmc_library_dir" "$root/build/log" || return 1
@@ -321,12 +321,14 @@ $lmc_wanted"
   echo "$lmc_made_by" >"$lmc_library_dir/made"
 }
 
+# A library that they are linked into shows none of their names.
 lmc_compile_dependencies() { # CC AR
-  lmc_pic=-fPIC
-  ! echo | $1 -dM -E -xc - | grep -q '_WIN32 ' || lmc_pic=
-  $1 ${CFLAGS:-} -O3 -w -DNDEBUG $lmc_pic -c "$lmc_sources/zstd.c" -o "$lmc_library_dir/zstd.o" &&
-    $1 ${CFLAGS:-} -O2 -w -DNDEBUG -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION $lmc_pic \
-      -c "$lmc_sources/sqlite3.c" -o "$lmc_library_dir/sqlite3.o" &&
+  lmc_flags="-O2 -g0 -w -DNDEBUG -fvisibility=hidden -fPIC"
+  ! echo | $1 -dM -E -xc - | grep -q '_WIN32 ' || lmc_flags=${lmc_flags% -fPIC}
+  $1 $lmc_flags -DZSTDLIB_VISIBLE= -DZSTDERRORLIB_VISIBLE= -DZDICTLIB_VISIBLE= -c "$lmc_sources/zstd.c" \
+    -o "$lmc_library_dir/zstd.o" &&
+    $1 $lmc_flags -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION -c "$lmc_sources/sqlite3.c" \
+      -o "$lmc_library_dir/sqlite3.o" &&
     $2 rcs "$lmc_library_dir/libzstd.a" "$lmc_library_dir/zstd.o" &&
     $2 rcs "$lmc_library_dir/libsqlite3.a" "$lmc_library_dir/sqlite3.o" &&
     rm "$lmc_library_dir/zstd.o" "$lmc_library_dir/sqlite3.o"
