@@ -41,6 +41,8 @@ lmc_has() {
   libc6-dev-armhf-cross) printf '#include <stdio.h>\n' | arm-linux-gnueabihf-gcc -E - ;;
   qemu-user) command -v qemu-aarch64 && command -v qemu-arm ;;
   gcc-mingw-w64-x86-64) command -v x86_64-w64-mingw32-gcc ;;
+  musl) ls /lib/ld-musl-* ;;
+  wine64) command -v wine ;;
   debhelper) command -v dh ;;
   dh-python) command -v dh_python3 ;;
   hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff && command -v h5ls ;;

@@ -10,11 +10,10 @@ set(lmc_system_macos Darwin)
 set(lmc_system_windows Windows)
 set(CMAKE_SYSTEM_NAME ${lmc_system_${CMAKE_MATCH_2}})
 if(CMAKE_SYSTEM_NAME STREQUAL "Darwin")
-  set(CMAKE_SYSTEM_VERSION 20) # of macOS 11: CMake wants to know that libraries have run paths
   set(CMAKE_INSTALL_NAME_TOOL false) # nothing is changed after it has been signed
 endif()
 if(CMAKE_SYSTEM_NAME STREQUAL "Windows")
-  set(CMAKE_RC_COMPILER ${LMC_ZIG} rc)
+  set(CMAKE_RC_COMPILER ${LMC_ZIG}) # CMake wants to have one; no source is for it
 endif()
 
 set(CMAKE_C_COMPILER ${LMC_ZIG} cc -target ${LMC_ZIG_TARGET})
