@@ -72,7 +72,7 @@ build() { # PLATFORM
   libraries=$root/build/dependencies/zig-$1
   lmc_dependencies_for "zig-$1" "$zig cc -target $target" "$zig ar"
   rm -rf "$work/wheel"
-  CFLAGS="-g0 $flags" LDFLAGS=-Wl,-s CMAKE_BUILD_PARALLEL_LEVEL="$lmc_jobs" _PYTHON_HOST_PLATFORM="$python_platform" \
+  CFLAGS="$flags" CMAKE_BUILD_PARALLEL_LEVEL="$lmc_jobs" _PYTHON_HOST_PLATFORM="$python_platform" \
     python -m build --wheel --no-isolation --outdir "$work/wheel" \
     -Cbuild-dir="$work/cmake" -Cinstall.strip=false $set_plugin_dir \
     -Ccmake.define.CMAKE_TOOLCHAIN_FILE="$root/python/zig/zig.cmake" \

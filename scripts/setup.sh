@@ -307,11 +307,17 @@ lmc_unpack_sources() {
     echo "$lmc_wanted" >"$lmc_sources/made"
 }
 
+# A library that they are linked into shows none of their names. zstd must not ask for qsort_r(), which musl has had
+# since 1.2.3 only.
+lmc_compiled_with="-O2 -g0 -w -DNDEBUG -fvisibility=hidden -DZSTDLIB_VISIBLE= -DZSTDERRORLIB_VISIBLE= -DZDICTLIB_VISIBLE=
+-DZDICT_QSORT=0 -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION"
+
 # CC and AR may have arguments. What is there from the same compiler is kept.
 lmc_dependencies_for() { # NAME CC AR
   lmc_dependency_sources || return 1
   lmc_library_dir=$root/build/dependencies/$1
   lmc_made_by="$2
+$lmc_compiled_with
 $lmc_wanted"
   [ "$(cat "$lmc_library_dir/made" 2>/dev/null)" != "$lmc_made_by" ] || return 0
   rm -rf "$lmc_library_dir" && mkdir -p "$lmc_library_dir" "$root/build/log" || return 1
@@ -323,15 +329,12 @@ $lmc_wanted"
   echo "$lmc_made_by" >"$lmc_library_dir/made"
 }
 
-# A library that they are linked into shows none of their names.
 lmc_compile_dependencies() { # CC AR
-  lmc_flags="-O2 -g0 -w -DNDEBUG -fvisibility=hidden -fPIC"
-  ! echo | $1 -dM -E -xc - | grep -q '_WIN32 ' || lmc_flags=${lmc_flags% -fPIC}
-  $1 $lmc_flags -DZSTDLIB_VISIBLE= -DZSTDERRORLIB_VISIBLE= -DZDICTLIB_VISIBLE= -c "$lmc_sources/zstd.c" \
-    -o "$lmc_library_dir/zstd.o" &&
-    $1 $lmc_flags -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION -c "$lmc_sources/sqlite3.c" \
-      -o "$lmc_library_dir/sqlite3.o" &&
-    $2 rcs "$lmc_library_dir/libzstd.a" "$lmc_library_dir/zstd.o" &&
-    $2 rcs "$lmc_library_dir/libsqlite3.a" "$lmc_library_dir/sqlite3.o" &&
-    rm "$lmc_library_dir/zstd.o" "$lmc_library_dir/sqlite3.o"
+  lmc_pic=-fPIC
+  ! echo | $1 -dM -E -xc - | grep -q '_WIN32 ' || lmc_pic=
+  for lmc_name in zstd sqlite3; do
+    $1 $lmc_compiled_with $lmc_pic -c "$lmc_sources/$lmc_name.c" -o "$lmc_library_dir/$lmc_name.o" &&
+      $2 rcs "$lmc_library_dir/lib$lmc_name.a" "$lmc_library_dir/$lmc_name.o" &&
+      rm "$lmc_library_dir/$lmc_name.o" || return 1
+  done
 }

@@ -16,7 +16,8 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Windows")
   set(CMAKE_RC_COMPILER ${LMC_ZIG}) # CMake wants to have one; no source is for it
 endif()
 
-set(CMAKE_C_COMPILER ${LMC_ZIG} cc -target ${LMC_ZIG_TARGET})
+# -s also while compiling: zig compiles a system's C library for files with debugging information and for those without.
+set(CMAKE_C_COMPILER ${LMC_ZIG} cc -target ${LMC_ZIG_TARGET} -s)
 if(LMC_ZIG_TARGET MATCHES "-musl")
   list(APPEND CMAKE_C_COMPILER -dynamic) # zig would link musl itself into everything
 endif()

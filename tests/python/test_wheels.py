@@ -31,7 +31,7 @@ MACOS = [name for name in TAGS if name.startswith("macos")]
 WINDOWS = ["windows-x86_64"]
 RUN = ["manylinux-x86_64", "manylinux-aarch64", "musllinux-x86_64", "windows-x86_64"]
 ELF_MACHINES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
-WINDOWS_LIBRARY = re.compile(r"(kernel32|ntdll|api-ms-win-crt-[a-z]+-l1-1-0)\.dll")
+WINDOWS_LIBRARY = re.compile(r"(kernel32|ntdll|advapi32|shell32|api-ms-win-crt-[a-z]+-l1-1-0)\.dll")
 # of the linker: where the file's head and the object itself are
 MACHO_NAMES = {"__mh_dylib_header", "__mh_execute_header", "___dso_handle"}
 # what musl has had since 1.2 only, as far as a C library of this kind may be asked for it
@@ -217,7 +217,7 @@ def test_windows(wheel):
         assert not [name for name in file.needs if not WINDOWS_LIBRARY.fullmatch(name.lower())]
         high_entropy, dynamic_base, no_execution = 0x20, 0x40, 0x100
         wanted = high_entropy | dynamic_base | no_execution
-        assert file.characteristics & wanted == wanted and not file.debug
+        assert file.characteristics & wanted == wanted and b".pdb" not in read(path)
 
 
 def exports(wheel, path):
@@ -320,7 +320,8 @@ def test_libraries(wheel, directory):
     with open(source, "w", encoding="utf-8") as file:
         file.write(LOAD)
     cache = os.path.join(ROOT, "build", "zig-cache")
-    subprocess.run([zig, "cc", "-target", target, *(["-dynamic"] if "musl" in target else []), source, "-o", program],
+    dynamic = ["-dynamic"] if "musl" in target else []
+    subprocess.run([zig, "cc", "-target", target, "-O2", "-s", *dynamic, source, "-o", program],
                    check=True, env={**os.environ, "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache})
     number = 0
     for part in wheel.version.split("."):

@@ -102,8 +102,7 @@ class MachO:
 
 
 class PE:
-    """`processor`, `kind`, `characteristics` (of the optional header), `needs`, `exports`, `debug` (whether it names
-    a file of the debugger)."""
+    """`processor`, `kind`, `characteristics` (of the optional header), `needs`, `exports`."""
 
     def __init__(self, data):
         assert data[:2] == b"MZ"
@@ -123,7 +122,6 @@ class PE:
         self.exports = self._read_exports(folders[0][0]) if folders[0][1] else []
         self.needs = self._read_needs(folders[1][0], 20, 12) if folders[1][1] else []
         self.needs += self._read_needs(folders[13][0], 32, 4) if folders[13][1] else []
-        self.debug = folders[6][1] != 0
 
     def _place(self, address):
         for nbytes, start, stored_nbytes, place in self.sections:
