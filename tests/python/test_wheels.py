@@ -291,11 +291,14 @@ def test_command(wheel, directory, tool_path):
 
 @each(RUN)
 def test_directories(wheel, directory):
-    """A directory is replaced at once, and an input removed, without the calls that old systems lack."""
+    """A directory is replaced at once, and an input removed, without the calls that old systems lack. Its archive is
+    made anew: one that is kept would be a link to the old, which Wine removes with the old, as it takes a folder that
+    has been renamed for the one that has its former name."""
     folder = os.path.join(directory, "models")
     os.mkdir(folder)
     write_model(os.path.join(folder, "a.safetensors"))
     run(wheel, wheel.command, "convert", "-q", "models", folder=directory)
+    write_model(os.path.join(folder, "a.safetensors"), 2000)
     write_model(os.path.join(folder, "b.safetensors"), 1000)
     run(wheel, wheel.command, "convert", "-q", "--force", "--rm", "models", folder=directory)
     assert sorted(os.listdir(directory)) == ["models.lmc"]
