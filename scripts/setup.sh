@@ -8,7 +8,7 @@
 #   lmc_venv_stores     makes build/venv-stores: Zarr, Dask, xarray, fsspec, and a server that speaks S3
 #   lmc_build DIR[:TARGET] [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #   lmc_dependency_sources  fetches zstd, SQLite and xxHash's header into build/dependencies/src
-#   lmc_dependencies_for NAME CC AR  compiles them for another system: libzstd.a, libsqlite3.a in build/dependencies/NAME
+#   lmc_dependencies_for NAME CC AR  compiles them for another system into build/dependencies/NAME/lib*.a
 #
 # Nothing is asked of apt or of a package index when everything is there already.
 
@@ -309,8 +309,8 @@ lmc_unpack_sources() {
 
 # A library that they are linked into shows none of their names. zstd must not ask for qsort_r(), which musl has had
 # since 1.2.3 only.
-lmc_compiled_with="-O2 -g0 -w -DNDEBUG -fvisibility=hidden -DZSTDLIB_VISIBLE= -DZSTDERRORLIB_VISIBLE= -DZDICTLIB_VISIBLE=
--DZDICT_QSORT=0 -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION"
+lmc_compiled_with="-O2 -g0 -w -DNDEBUG -fvisibility=hidden -DZSTDLIB_VISIBLE= -DZSTDERRORLIB_VISIBLE=
+-DZDICTLIB_VISIBLE= -DZDICT_QSORT=0 -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION"
 
 # CC and AR may have arguments. What is there from the same compiler is kept.
 lmc_dependencies_for() { # NAME CC AR

@@ -1,5 +1,6 @@
-"""The wheels for all platforms (--wheels FOLDER, as `python/build_wheel.sh all` fills it): what is in them, and what runs
-here of those that no Python of this machine takes: natively, by QEMU or by Wine. test_wheel.py uses this machine's."""
+"""The wheels for all platforms (--wheels FOLDER, as `python/build_wheel.sh all` fills it): what is in them, and what
+runs here of those that no Python of this machine takes: natively, by QEMU or by Wine. test_wheel.py uses this
+machine's."""
 
 import base64
 import csv
