@@ -5,9 +5,7 @@
 # the path at installation, and until then fills it up with empty entries: the loader takes these for the current
 # directory, and loads what lies there.
 function(lmc_set_run_path)
-  if(NOT APPLE)
-    set_target_properties(${ARGN} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
-  endif()
+  set_target_properties(${ARGN} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 endfunction()
 
 # lmc_install_library(TARGET...): libraries that belong to the CMake package. In the build tree the shared ones are in

@@ -1,98 +1,118 @@
 #!/bin/sh
-# build_wheel.sh [--target x86_64|aarch64] - builds the wheel of lmcodec for every Linux with glibc 2.17 or newer
-# (manylinux2014), into dist/. The last line is the wheel's path.
+# build_wheel.sh [PLATFORM... | all] - builds wheels of lmcodec into dist/, by default the one for this machine's Linux.
+# The last lines are their paths.
 #
-# It needs Debian's packages build-essential, cmake, libxxhash-dev, libzstd-dev and python3-venv. From the package index
-# it installs the tools for wheels and a C compiler into build/venv-wheel: zig, which has the headers and symbols of old
-# versions of glibc. SQLite is compiled from the copy in the Python package sqlean.py, for that of the system needs its
-# glibc; for aarch64 also zstd, from the copy in zstandard. That wheel is not run here.
+#   manylinux-x86_64 manylinux-aarch64    every Linux with glibc 2.17 or newer (manylinux2014)
+#   musllinux-x86_64 musllinux-aarch64    every Linux with musl 1.1 or newer
+#   macos-arm64 macos-x86_64              macOS 11.0 or newer
+#   windows-x86_64                        Windows 10 or newer
+#
+# It needs Debian's packages build-essential, cmake, libxxhash-dev and python3-venv. From the package index it installs
+# the tools for wheels and a C compiler into build/venv-wheel: zig, which has the headers and libraries of all these
+# systems. zstd and SQLite are compiled from sources in Python packages (lmc_dependency_sources of scripts/setup.sh).
+# No wheel is run here.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 . scripts/setup.sh
 
-target=x86_64
-if [ "$#" -eq 2 ] && [ "$1" = --target ]; then
-  target=$2
-elif [ "$#" -ne 0 ]; then
-  target=
-fi
-case $target in
-x86_64 | aarch64) ;;
-*)
-  echo "usage: build_wheel.sh [--target x86_64|aarch64]" >&2
-  exit 2
-  ;;
-esac
-work=$root/build/wheel-$target
+all="manylinux-x86_64 manylinux-aarch64 musllinux-x86_64 musllinux-aarch64 macos-arm64 macos-x86_64 windows-x86_64"
+[ "$#" -gt 0 ] || set -- "manylinux-$(uname -m)"
+[ "$*" != all ] || set -- $all
+for platform in "$@"; do
+  case " $all " in
+  *" $platform "*) ;;
+  *)
+    echo "build_wheel.sh: no platform named '$platform'; there are: $all" >&2
+    exit 2
+    ;;
+  esac
+done
 
-lmc_apt build-essential cmake libxxhash-dev libzstd-dev python3-venv >&2
+lmc_apt build-essential cmake libxxhash-dev python3-venv >&2
 lmc_venv_wheel >&2
 venv=$lmc_venv_dir
 PATH=$venv/bin:$PATH
 zig=$("$venv/bin/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
 export ZIG_GLOBAL_CACHE_DIR="$root/build/zig-cache" ZIG_LOCAL_CACHE_DIR="$root/build/zig-cache"
 
-# Only these headers of this machine: others of its C library would be mixed with zig's.
-rm -rf "$work/include" "$work/wheel"
-mkdir -p "$work/include"
-cp "$(lmc_header_path xxhash.h)" "$work/include/"
+# What the C library of zig's target is, the name by which Python knows the platform, and further options.
+describe() { # PLATFORM
+  machine=${1#*-}
+  flags=
+  set_plugin_dir=
+  case $1 in
+  manylinux-*)
+    target=$machine-linux-gnu.2.17
+    python_platform=linux-$machine
+    flags="-include $root/python/zig/old_libc.h"
+    ;;
+  musllinux-*)
+    target=$machine-linux-musl
+    python_platform=musllinux-1-1-$machine
+    flags="-include $root/python/zig/old_libc.h"
+    ;;
+  macos-*)
+    target=$(echo "$machine" | sed s/arm64/aarch64/)-macos.11.0
+    python_platform=macosx-11.0-$machine
+    ;;
+  windows-*)
+    target=$machine-windows-gnu
+    python_platform=win-amd64
+    set_plugin_dir=-Ccmake.define.LMC_PLUGIN_DIR_FROM_BIN=../Lib/site-packages/lmcodec/_native/hdf5
+    ;;
+  esac
+}
 
-compiler="$zig cc -target $target-linux-gnu.2.17"
-zstd=$(cc -print-file-name=libzstd.a)
-zstd_headers=$(dirname "$(lmc_header_path zstd.h)")
-if [ "$target" != "$(uname -m)" ]; then
-  zstd=$work/zstd/libzstd.a
-  zstd_headers=$work/zstd
-  if [ ! -e "$zstd" ]; then # the package has all of zstd in one file
-    mkdir -p "$work/zstd"
-    pip download -q --no-deps --no-binary :all: -d "$work/zstd" zstandard==0.25.0 >&2
-    tar -xzf "$work/zstd/zstandard-0.25.0.tar.gz" -C "$work/zstd" --strip-components 2 zstandard-0.25.0/zstd
-    $compiler -O3 -DNDEBUG -fPIC -c "$work/zstd/zstd.c" -o "$work/zstd/zstd.o"
-    "$zig" ar rcs "$zstd" "$work/zstd/zstd.o"
-  fi
-fi
-sqlite=$work/sqlite/libsqlite3.a
-if [ ! -e "$sqlite" ]; then # the package has all of SQLite in one file
-  mkdir -p "$work/sqlite"
-  pip download -q --no-deps --no-binary :all: -d "$work/sqlite" sqlean.py==3.50.4.5 >&2
-  tar -xzf "$work/sqlite/sqlean_py-3.50.4.5.tar.gz" -C "$work/sqlite" --strip-components 2 sqlean_py-3.50.4.5/sqlite
-  sed -i '/^#include "init.h"/,$d' "$work/sqlite/sqlite3.c" # behind it stands what registers the package's extensions
-  $compiler -O2 -w -DNDEBUG -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION -fPIC -c "$work/sqlite/sqlite3.c" \
-    -o "$work/sqlite/sqlite3.o"
-  "$zig" ar rcs "$sqlite" "$work/sqlite/sqlite3.o"
-fi
-cp "$work/sqlite/sqlite3.h" "$zstd_headers/zstd.h" "$zstd_headers/zstd_errors.h" "$work/include/"
-
-# CMake takes one word for these programs.
-for tool in ar ranlib; do
-  printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$work/zig-$tool"
-  chmod +x "$work/zig-$tool"
-done
-
-log=$root/build/log/build-wheel-$target.log
-if ! CC="$compiler" CFLAGS="-include $root/python/manylinux/glibc_2_17.h" LDFLAGS=-Wl,-s \
-  CMAKE_BUILD_PARALLEL_LEVEL="$lmc_jobs" _PYTHON_HOST_PLATFORM="linux-$target" \
-  python -m build --wheel --no-isolation --outdir "$work/wheel" \
-  -Cbuild-dir="$work/cmake" -Cinstall.strip=false \
-  -Ccmake.define.CMAKE_SYSTEM_NAME=Linux -Ccmake.define.CMAKE_SYSTEM_PROCESSOR="$target" \
-  -Ccmake.define.CMAKE_AR="$work/zig-ar" -Ccmake.define.CMAKE_RANLIB="$work/zig-ranlib" \
-  -Ccmake.define.LMC_XXHASH_INCLUDE_DIR="$work/include" -Ccmake.define.LMC_ZSTD_INCLUDE_DIR="$work/include" \
-  -Ccmake.define.LMC_ZSTD_LIBRARY="$zstd" -Ccmake.define.LMC_SQLITE_INCLUDE_DIR="$work/include" \
-  -Ccmake.define.LMC_SQLITE_LIBRARY="$sqlite" -Ccmake.define.LMC_WERROR=OFF >"$log" 2>&1; then
-  grep -E -A 8 'error|Error' "$log" | head -n 40 >&2
-  echo "build failed; all of it: $log" >&2
-  exit 1
-fi
+build() { # PLATFORM
+  describe "$1"
+  work=$root/build/wheel/$1
+  sources=$root/build/dependencies/src
+  libraries=$root/build/dependencies/zig-$1
+  lmc_dependencies_for "zig-$1" "$zig cc -target $target" "$zig ar"
+  rm -rf "$work/wheel"
+  CFLAGS="$flags" CMAKE_BUILD_PARALLEL_LEVEL="$lmc_jobs" _PYTHON_HOST_PLATFORM="$python_platform" \
+    python -m build --wheel --no-isolation --outdir "$work/wheel" \
+    -Cbuild-dir="$work/cmake" -Cinstall.strip=false $set_plugin_dir \
+    -Ccmake.define.CMAKE_TOOLCHAIN_FILE="$root/python/zig/zig.cmake" \
+    -Ccmake.define.LMC_ZIG="$zig" -Ccmake.define.LMC_ZIG_TARGET="$target" -Ccmake.define.LMC_WERROR=OFF \
+    -Ccmake.define.LMC_XXHASH_INCLUDE_DIR="$sources" -Ccmake.define.LMC_ZSTD_INCLUDE_DIR="$sources" \
+    -Ccmake.define.LMC_ZSTD_LIBRARY="$libraries/libzstd.a" -Ccmake.define.LMC_SQLITE_INCLUDE_DIR="$sources" \
+    -Ccmake.define.LMC_SQLITE_LIBRARY="$libraries/libsqlite3.a"
+}
 
 # For another processor auditwheel takes no name of a platform: it finds the oldest that will do.
-mkdir -p dist
-rm -f dist/lmcodec-*_"$target".whl
-if ! auditwheel repair --plat auto --wheel-dir dist "$work"/wheel/*.whl >>"$log" 2>&1 ||
-  ! ls dist/lmcodec-*manylinux2014_"$target"*.whl >/dev/null 2>&1; then
-  tail -n 20 "$log" >&2
-  echo "this is no wheel for manylinux2014; all of it: $log" >&2
-  exit 1
-fi
-echo "$root"/dist/lmcodec-*manylinux2014_"$target"*.whl
+finish() { # PLATFORM
+  case $1 in
+  manylinux-*)
+    rm -f dist/lmcodec-*-manylinux*"_$machine".whl
+    auditwheel repair --plat auto --wheel-dir dist "$work"/wheel/*.whl &&
+      made=$(ls dist/lmcodec-*manylinux2014_"$machine"*.whl)
+    ;;
+  *)
+    tag=$(echo "$python_platform" | tr .- __)
+    rm -f dist/lmcodec-*-"$tag".whl
+    made=dist/$(basename "$work"/wheel/lmcodec-*-py3-none-"$tag".whl)
+    cp "$work/wheel/$(basename "$made")" dist/
+    ;;
+  esac
+}
+
+mkdir -p dist build/log
+paths=
+for platform in "$@"; do
+  log=$root/build/log/build-wheel-$platform.log
+  if ! build "$platform" >"$log" 2>&1; then
+    grep -E -A 8 'error|Error' "$log" | head -n 40 >&2
+    echo "build failed; all of it: $log" >&2
+    exit 1
+  fi
+  if ! finish "$platform" >>"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "this is no wheel for $platform; all of it: $log" >&2
+    exit 1
+  fi
+  paths="$paths $root/$made"
+done
+printf '%s\n' $paths

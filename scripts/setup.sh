@@ -8,6 +8,8 @@
 #   lmc_venv_stores     makes build/venv-stores: Zarr, Dask, xarray, fsspec, and a server that speaks S3
 #   lmc_windows_python  makes build/windows-python: a Python for Windows, for Wine
 #   lmc_build DIR[:TARGET] [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
+#   lmc_dependency_sources  fetches zstd, SQLite and xxHash's header into build/dependencies/src
+#   lmc_dependencies_for NAME CC AR  compiles them for another system into build/dependencies/NAME/lib*.a
 #
 # Nothing is asked of apt or of a package index when everything is there already.
 
@@ -40,6 +42,8 @@ lmc_has() {
   libc6-dev-armhf-cross) printf '#include <stdio.h>\n' | arm-linux-gnueabihf-gcc -E - ;;
   qemu-user) command -v qemu-aarch64 && command -v qemu-arm ;;
   gcc-mingw-w64-x86-64) command -v x86_64-w64-mingw32-gcc ;;
+  musl) ls /lib/ld-musl-* ;;
+  wine64) command -v wine ;;
   debhelper) command -v dh ;;
   dh-python) command -v dh_python3 ;;
   hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff && command -v h5ls ;;
@@ -310,4 +314,75 @@ lmc_build() {
     echo "build failed; all of it: $lmc_log" >&2
     return 1
   fi
+}
+
+# Sources for systems of which this machine has no libraries. Two packages of the Python package index have all of zstd
+# and all of SQLite in one file each; xxHash is its header.
+lmc_dependency_sources() {
+  lmc_sources=$root/build/dependencies/src
+  lmc_wanted="zstandard 0.25.0 7713e1179d162cf5c7906da876ec2ccb9c3a9dcbdffef0cc7f70c3667a205f0b
+sqlean.py 3.50.4.5 9764b565e7ab430ab6e9e43cb2816199c2b39926dffc93c212a52f0019278459"
+  [ "$(cat "$lmc_sources/made" 2>/dev/null)" != "$lmc_wanted" ] || return 0
+  mkdir -p "$root/build/log"
+  lmc_log=$root/build/log/dependencies.log
+  if ! lmc_unpack_sources >"$lmc_log" 2>&1; then
+    tail -n 5 "$lmc_log" >&2
+    return 1
+  fi
+}
+
+lmc_unpack_sources() {
+  rm -rf "$lmc_sources" && mkdir -p "$lmc_sources/sdist" || return 1
+  lmc_pip=python3
+  if ! python3 -m pip --version; then
+    lmc_pip=$root/build/venv-pip/bin/python
+    [ -x "$lmc_pip" ] || python3 -m venv "$root/build/venv-pip" || return 1
+  fi
+  # The file's name has an underscore where the package's has a full stop.
+  echo "$lmc_wanted" | while read -r lmc_name lmc_version lmc_sum; do
+    lmc_file=$lmc_sources/sdist/$(echo "$lmc_name" | tr . _)-$lmc_version.tar.gz
+    "$lmc_pip" -m pip download -q --disable-pip-version-check --no-deps --no-binary "$lmc_name" \
+      -d "$lmc_sources/sdist" "$lmc_name==$lmc_version" &&
+      echo "$lmc_sum  $lmc_file" | sha256sum -c &&
+      tar -xzf "$lmc_file" -C "$lmc_sources/sdist" || return 1
+  done || return 1
+  # After the line in sqlite3.c stands what registers the package's extensions.
+  (cd "$lmc_sources/sdist/zstandard-0.25.0/zstd" && cp zstd.c zstd.h zstd_errors.h "$lmc_sources/") &&
+    cp "$lmc_sources/sdist/sqlean_py-3.50.4.5/sqlite/sqlite3.h" "$lmc_sources/" &&
+    sed '/^#include "init.h"/,$d' "$lmc_sources/sdist/sqlean_py-3.50.4.5/sqlite/sqlite3.c" >"$lmc_sources/sqlite3.c" &&
+    cp "$(lmc_header_path xxhash.h)" "$lmc_sources/" &&
+    rm -r "$lmc_sources/sdist" &&
+    echo "$lmc_wanted" >"$lmc_sources/made"
+}
+
+# A library that they are linked into shows none of their names. zstd must not ask for qsort_r(), which musl has had
+# since 1.2.3 only.
+lmc_compiled_with="-O2 -g0 -w -DNDEBUG -fvisibility=hidden -DZSTDLIB_VISIBLE= -DZSTDERRORLIB_VISIBLE=
+-DZDICTLIB_VISIBLE= -DZDICT_QSORT=0 -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION"
+
+# CC and AR may have arguments. What is there from the same compiler is kept.
+lmc_dependencies_for() { # NAME CC AR
+  lmc_dependency_sources || return 1
+  lmc_library_dir=$root/build/dependencies/$1
+  lmc_made_by="$2
+$lmc_compiled_with
+$lmc_wanted"
+  [ "$(cat "$lmc_library_dir/made" 2>/dev/null)" != "$lmc_made_by" ] || return 0
+  rm -rf "$lmc_library_dir" && mkdir -p "$lmc_library_dir" "$root/build/log" || return 1
+  lmc_log=$root/build/log/dependencies-$1.log
+  if ! lmc_compile_dependencies "$2" "$3" >"$lmc_log" 2>&1; then
+    tail -n 20 "$lmc_log" >&2
+    return 1
+  fi
+  echo "$lmc_made_by" >"$lmc_library_dir/made"
+}
+
+lmc_compile_dependencies() { # CC AR
+  lmc_pic=-fPIC
+  ! echo | $1 -dM -E -xc - | grep -q '_WIN32 ' || lmc_pic=
+  for lmc_name in zstd sqlite3; do
+    $1 $lmc_compiled_with $lmc_pic -c "$lmc_sources/$lmc_name.c" -o "$lmc_library_dir/$lmc_name.o" &&
+      $2 rcs "$lmc_library_dir/lib$lmc_name.a" "$lmc_library_dir/$lmc_name.o" &&
+      rm "$lmc_library_dir/$lmc_name.o" || return 1
+  done
 }

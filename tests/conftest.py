@@ -23,6 +23,7 @@ def pytest_addoption(parser):
                     help="a build of the project (default: build/test)")
     group.addoption("--tool", metavar="FILE", help="the command lmc-st, if not that of the build")
     group.addoption("--wheel", metavar="FILE", help="a wheel of python/build_wheel.sh")
+    group.addoption("--wheels", metavar="DIR", help="the folder with the wheels for all platforms")
     group.addoption("--venvs", metavar="DIR", help="the folder with the environments that scripts/setup.sh makes")
     group.addoption("--cross", metavar="DIR", help="a build for another processor")
     group.addoption("--emulator", metavar="COMMAND", help="runs the programs of that build")

@@ -29,6 +29,7 @@
 #                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types;
 #                     torch.distributed.checkpoint; Zarr, Dask, object stores
 #         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
+#         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine
 #         package     programs outside the tree against an installed LMC; the Debian packages: built, looked at, used;
 #                     the HDF5 plugin built by the compiler alone
 #         gpu         registers and spills of the kernels for a GPU (their emulation: unit)
@@ -54,7 +55,7 @@ export LMC_JOBS="$lmc_jobs"
 
 short_parts="unit cli fuzz format checks"
 long_parts="sanitize thread kernels neon arm32 official transformers containers h5py hdf5 h5examples python wheel"
-long_parts="$long_parts package gpu benches slow quickstart"
+long_parts="$long_parts wheels package gpu benches slow quickstart"
 parts_alone="search large model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -370,6 +371,14 @@ part_wheel() {
   fi
 }
 
+part_wheels() {
+  if sh python/build_wheel.sh all >build/log/wheels.txt; then
+    with_build build_test run_pytest wheels "$lmc_pytest" tests/python/test_wheels.py --wheels dist -n "$lmc_jobs"
+  else
+    fail "the wheels could not be built"
+  fi
+}
+
 part_thread() {
   use_without_aslr
   if lmc_build thread:thread_programs -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" -DLMC_SANITIZE=thread
@@ -480,7 +489,7 @@ fi
 if wants benches; then
   packages="$packages clang libbz2-dev"
 fi
-if wants official model wheel; then
+if wants official model wheel wheels; then
   packages="$packages python3-venv"
 fi
 if wants benches sanitize; then
@@ -495,6 +504,7 @@ apt_for "benches" "a check: windows, pictures or stores," gcc-mingw-w64-x86-64 p
 apt_for "package" "the Debian packages, and cases with h5py," debhelper dh-python git lintian hdf5-tools python3-h5py
 apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 apt_for "arm32" "the part arm32" gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
+apt_for "wheels" "wheels for systems that are not here" musl wine64 qemu-user libc6-dev-arm64-cross
 apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev
 apt_for "h5py hdf5 h5examples" "h5py, and some cases of hdf5 and h5examples," hdf5-tools python3-h5py python3-venv
 apt_for "hdf5 h5examples" "the cases with MPI and h5_parallel.py" python3-h5py-mpi openmpi-bin

@@ -1,8 +1,9 @@
 /*
- * glibc_2_17.h - what LMC uses and glibc has had since 2.28 only. build_wheel.sh includes it before every source.
+ * old_libc.h - what LMC uses, and glibc has had since 2.28 and musl since 1.2 only. For Linux, build_wheel.sh includes
+ * it before every source.
  */
-#ifndef LMC_GLIBC_2_17_H
-#define LMC_GLIBC_2_17_H
+#ifndef LMC_OLD_LIBC_H
+#define LMC_OLD_LIBC_H
 
 #include <sys/syscall.h>
 
