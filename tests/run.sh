@@ -16,6 +16,8 @@
 #         kernels     the programs that meet the kernels, with the other kernel sets of the host
 #         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
 #         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
+#         windows     everything but Python built for Windows (MinGW) and run by Wine: unit tests, the command, frames and
+#                     archives as of this machine
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
@@ -54,7 +56,7 @@ cd "$root"
 export LMC_JOBS="$lmc_jobs"
 
 short_parts="unit cli fuzz format checks"
-long_parts="sanitize thread kernels neon arm32 official transformers containers h5py hdf5 h5examples python wheel"
+long_parts="sanitize thread kernels neon arm32 windows official transformers containers h5py hdf5 h5examples python wheel"
 long_parts="$long_parts wheels package gpu benches slow quickstart"
 parts_alone="search large model"
 
@@ -211,6 +213,33 @@ part_neon() {
 
 part_arm32() {
   emulated "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user" "qemu-arm -L /usr/arm-linux-gnueabihf" scalar
+}
+
+build_windows() {
+  sources=$root/build/dependencies/src
+  lmc_dependencies_for windows x86_64-w64-mingw32-gcc x86_64-w64-mingw32-ar &&
+    lmc_build windows --toolchain "$root/tests/format/cross/windows.cmake" -DCMAKE_BUILD_TYPE=Release \
+      "-DLMC_WERROR=${LMC_WERROR:-OFF}" -DLMC_VENDORED_CJSON=ON "-DLMC_XXHASH_INCLUDE_DIR=$sources" \
+      "-DLMC_ZSTD_INCLUDE_DIR=$sources" "-DLMC_ZSTD_LIBRARY=$root/build/dependencies/windows/libzstd.a" \
+      "-DLMC_SQLITE_INCLUDE_DIR=$sources" "-DLMC_SQLITE_LIBRARY=$root/build/dependencies/windows/libsqlite3.a"
+}
+
+part_windows() {
+  if ! lmc_has gcc-mingw-w64-x86-64 || ! lmc_has wine64; then
+    skip windows "needs a cross compiler and Wine (Debian: gcc-mingw-w64-x86-64 wine64)"
+  elif ! lmc_dependency_sources; then
+    skip windows "needs the sources of zstd and SQLite from the package index"
+  else
+    with_build build_test with_build build_windows by_wine
+  fi
+}
+
+by_wine() {
+  run_ctest windows windows unit
+  run_pytest windows-frames "$lmc_pytest" tests/format/cross -n "$lmc_jobs" --cross build/windows \
+    --emulator "sh $root/tests/support/wine.sh" --sets avx2,scalar
+  run_pytest windows-cli "$lmc_pytest" tests/cli -n "$lmc_jobs" --build build/windows
+  WINEPREFIX="$root/build/wine" wineserver --kill || true
 }
 
 emulated() { # PACKAGES EMULATOR SETS
@@ -504,6 +533,7 @@ apt_for "benches" "a check: windows, pictures or stores," gcc-mingw-w64-x86-64 p
 apt_for "package" "the Debian packages, and cases with h5py," debhelper dh-python git lintian hdf5-tools python3-h5py
 apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 apt_for "arm32" "the part arm32" gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
+apt_for "windows" "the part windows" gcc-mingw-w64-x86-64 wine64
 apt_for "wheels" "wheels for systems that are not here" musl wine64 qemu-user libc6-dev-arm64-cross
 apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev
 apt_for "h5py hdf5 h5examples" "h5py, and some cases of hdf5 and h5examples," hdf5-tools python3-h5py python3-venv

@@ -13,6 +13,7 @@
 #include "lmc_test_settings.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,6 +32,16 @@ static inline const char *lmc_test_path(const char *name)
     while (paths[i][0] != '\0' && strcmp(paths[i], path) != 0)
         CU_ASSERT_FATAL(++i < sizeof paths / sizeof paths[0]);
     return strcpy(paths[i], path);
+}
+
+/* 0 where links cannot be made (tests/format/cross/windows). */
+static inline int lmc_test_has_links(void)
+{
+    const char *const link = lmc_test_path("probe-link");
+    if (symlink("nowhere", link) != 0)
+        return errno != ENOSYS;
+    (void)unlink(link);
+    return 1;
 }
 
 /* Names in a directory, hidden ones too, "." and ".." not; -1: no such directory. */

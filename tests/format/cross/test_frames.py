@@ -41,7 +41,9 @@ class Cross:
 
     def run(self, kernel_set, program, *arguments):
         build, emulator = (self.cross, self.emulator) if kernel_set else (self.native, [])
-        done = subprocess.run([*emulator, os.path.join(build, "tests", program), *arguments], timeout=TIMEOUT_S,
+        path = os.path.join(build, "tests", program)
+        path += "" if os.path.exists(path) else ".exe"
+        done = subprocess.run([*emulator, path, *arguments], timeout=TIMEOUT_S,
                               env=dict(os.environ, LMC_KERNELS=kernel_set or ""), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         assert done.returncode == 0, f"{kernel_set or 'native'}: exit status {done.returncode}\n{done.stdout.decode()}"

@@ -65,10 +65,16 @@ static void test_case(void)
 /* Cuts the table into cases. Returns how many there are; 0 if it is not as it should be. */
 static size_t read_cases(void)
 {
-    FILE *const file = fopen(TABLE, "r");
-    size_t capacity = 0, count = 0;
-    if (!file || getdelim(&table, &capacity, '\0', file) < 0)
+    FILE *const file = fopen(TABLE, "rb");
+    size_t count = 0;
+    if (!file || fseek(file, 0, SEEK_END) != 0)
         return 0;
+    const size_t nbytes = (size_t)ftell(file);
+    rewind(file);
+    table = malloc(nbytes + 1);
+    if (!table || fread(table, 1, nbytes, file) != nbytes)
+        return 0;
+    table[nbytes] = '\0';
     fclose(file);
     for (char *line = strtok(table, "\n"); line && count < CASES_MAX; line = strtok(NULL, "\n"), count++) {
         for (size_t i = 0; i < FIELD_COUNT; i++) {

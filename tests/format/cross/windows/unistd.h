@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <io.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,6 +32,35 @@
 static inline char *mkdtemp(char *path)
 {
     return mktemp(path) && (mkdir)(path) == 0 ? path : NULL;
+}
+
+/* Of <windows.h>, which defines names that the tests have, too. rename() replaces nothing on Windows. */
+__declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
+
+static inline int lmc_test_rename(const char *from, const char *to)
+{
+    enum { REPLACE_EXISTING = 1 };
+    errno = EACCES;
+    return MoveFileExA(from, to, REPLACE_EXISTING) ? 0 : -1;
+}
+#define rename lmc_test_rename
+
+static inline int setenv(const char *name, const char *value, int replace)
+{
+    return !replace && getenv(name) ? 0 : _putenv_s(name, value);
+}
+
+static inline int unsetenv(const char *name)
+{
+    return _putenv_s(name, "");
+}
+
+static inline int mkfifo(const char *path, unsigned mode)
+{
+    (void)path;
+    (void)mode;
+    errno = ENOSYS;
+    return -1;
 }
 
 static inline int symlink(const char *target, const char *path)
