@@ -328,7 +328,7 @@ LMC_TEST(test_bounds)
         const lmc_status status = lmc_h5_encode_bound(SIZE_MAX - less, &bound);
         CU_ASSERT(bound == 0 && (status == LMC_ERR_LIMIT || status == LMC_ERR_ARG));
         size_t found = 7;
-        uint8_t byte;
+        uint8_t byte = 0;
         CU_ASSERT_EQUAL(lmc_h5_encode_chunk(ctx, NULL, 0, &byte, SIZE_MAX - less, &byte, SIZE_MAX, &found),
                         status);
         CU_ASSERT_EQUAL(found, 0);

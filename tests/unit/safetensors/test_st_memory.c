@@ -18,12 +18,12 @@ static volatile long countdown = -1; /* allocations until one fails; negative: n
 static int is_lasting;               /* 1: those after it fail too */
 static volatile int has_failed;
 static volatile long live_count; /* blocks allocated and not freed */
-static volatile long own_count;  /* allocations that this program's own code asked for */
 
 #if CAN_FAIL_ALLOCATIONS
 #include <malloc.h>
 
 static volatile size_t live_nbytes, peak_nbytes; /* of blocks allocated and not freed */
+static volatile long own_count;                  /* allocations that this program's own code asked for */
 
 /* The program's own malloc() family in front of the C library's, for all libraries in it: these find it only if it is
  * visible, which this project's symbols are not by default. */
