@@ -265,7 +265,11 @@ int os_start_program(int *argc, char ***argv);
  * longer a signal. */
 void os_catch_signals(volatile int *signal_number, int once);
 
-/* 1 if a broken pipe would have ended this process; os_end_by_broken_pipe() does so now. */
+/* The cause after a call of <stdio.h> has failed; EPIPE: nobody reads any more. */
+int os_stdio_errno(void);
+
+/* 1 if a broken pipe would have ended this process, or would end most programs of the system without a message;
+ * os_end_by_broken_pipe() does so now. */
 int os_broken_pipe_ends(void);
 void os_end_by_broken_pipe(void);
 

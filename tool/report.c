@@ -90,7 +90,7 @@ int cli_output_works(void)
 {
     if (!ferror(stdout))
         return 1;
-    output_errno = output_errno != 0 ? output_errno : errno;
+    output_errno = output_errno != 0 ? output_errno : os_stdio_errno();
     return 0;
 }
 
@@ -104,7 +104,7 @@ int cli_finish_output(void)
 {
     if (cli_output_works() && fflush(stdout) == 0)
         return CLI_OK;
-    const int os_errno = output_errno != 0 ? output_errno : errno;
+    const int os_errno = output_errno != 0 ? output_errno : os_stdio_errno();
     /* what could not be written would be tried again at the end of the program, and could block it */
     os_drop_output();
     return cli_fail_os("standard output", os_errno, "cannot write");

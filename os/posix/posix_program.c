@@ -74,6 +74,11 @@ void os_catch_signals(volatile int *signal_number, int once)
     }
 }
 
+int os_stdio_errno(void)
+{
+    return errno;
+}
+
 int os_broken_pipe_ends(void)
 {
     return does_pipe_end;

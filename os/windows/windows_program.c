@@ -118,9 +118,14 @@ void os_catch_signals(volatile int *signal_number, int once)
     (void)SetConsoleCtrlHandler(on_signal, TRUE);
 }
 
+int os_stdio_errno(void)
+{
+    return win_errno(_doserrno) == EPIPE ? EPIPE : errno;
+}
+
 int os_broken_pipe_ends(void)
 {
-    return 0; /* it is an error of the write, and the process goes on */
+    return 1;
 }
 
 void os_end_by_broken_pipe(void)

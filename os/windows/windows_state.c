@@ -90,7 +90,9 @@ int win_state(HANDLE handle, os_state *state)
     if (GetFileType(handle) != FILE_TYPE_DISK)
         return 0;
     if (!GetFileInformationByHandle(handle, &info))
-        return win_last_errno();
+        return GetLastError() == ERROR_INVALID_HANDLE
+                   ? 0
+                   : win_last_errno(); /* Wine: a stream that is a Unix file */
     const int is_folder = (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
     const int is_read_only = (info.dwFileAttributes & FILE_ATTRIBUTE_READONLY) != 0;
     state->kind = is_folder ? OS_FOLDER : OS_FILE;

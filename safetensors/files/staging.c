@@ -225,9 +225,15 @@ static int remove_open(const st_staging *staging, int fd)
 {
     const char *const name = lmc_last_component(staging->path);
     (void)os_set_permissions(fd, 0700);
-    int os_errno = st_remove_contents(fd);
+    /* opened again: Wine takes the descriptor of a renamed folder for whatever has its old path now */
+    const int named_fd = os_open_own_folder(staging->parent_fd, name);
+    int os_errno = named_fd < 0 ? errno : check_name(fd, staging->parent_fd, name);
     if (os_errno == 0)
-        os_errno = check_name(fd, staging->parent_fd, name);
+        os_errno = check_name(named_fd, staging->parent_fd, name);
+    if (os_errno == 0)
+        os_errno = st_remove_contents(named_fd);
+    if (named_fd >= 0)
+        (void)os_close(named_fd);
     return os_errno != 0 ? os_errno : os_remove_folder(staging->parent_fd, name);
 }
 

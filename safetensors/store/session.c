@@ -320,6 +320,18 @@ static int is_run_folder(int fd)
     return has_step;
 }
 
+/* Closed first: Windows keeps the folder until then. */
+static void remove_own_folder(st_store_session *store)
+{
+    if (store->lock_fd >= 0)
+        os_close(store->lock_fd);
+    if (store->fd >= 0)
+        os_close(store->fd);
+    store->lock_fd = store->fd = -1;
+    if (store->is_own_folder)
+        (void)os_remove_folder(OS_HERE, store->path);
+}
+
 /* The directory and its lock. ENOENT of the lock: the directory was removed just now. */
 static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_store_access access)
 {
@@ -341,8 +353,8 @@ static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_st
         LMC_TRY(check_directory(store, access));
         if (access == ST_STORE_CREATE && !st_folder_has(store->fd, mark_of(store))) {
             const lmc_status status = check_place(store);
-            if (status != LMC_OK && store->is_own_folder)
-                (void)os_remove_folder(OS_HERE, store->path);
+            if (status != LMC_OK)
+                remove_own_folder(store);
             LMC_TRY(status);
         }
         os_errno = !is_writing(access)
@@ -440,8 +452,7 @@ void st_store_end(st_store_session *store, lmc_status status)
         (void)os_unlink(store->fd, ST_STORE_LOCK);
         if (!store->models.is_run)
             (void)os_unlink(store->fd, ST_STORE_INDEX);
-        if (store->is_own_folder)
-            (void)os_remove_folder(OS_HERE, store->path);
+        remove_own_folder(store);
     }
     if (store->lock_fd >= 0)
         os_close(store->lock_fd);

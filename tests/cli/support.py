@@ -5,6 +5,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import time
@@ -13,6 +14,7 @@ import pytest
 
 ADDRESS_SPACE = 2 << 30
 CPU_SECONDS = 1.0
+time_unit_ns = 1  # of times of files, for the tool
 LEFT_OUT = "left out: "
 
 
@@ -60,6 +62,10 @@ class Tool:
     def __init__(self, path, for_windows=False):
         self.path = os.path.abspath(path)
         self.for_windows = for_windows
+        self.broken_pipe_status = 141 if for_windows else -signal.SIGPIPE
+        if for_windows:
+            global time_unit_ns
+            time_unit_ns = 100
         self.slow = 1.0
         self.limits = not for_windows
         if self.run("--version").status != 0:

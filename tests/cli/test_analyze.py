@@ -253,6 +253,7 @@ def test_deltas_elsewhere(tool, directory):
     check(same_values(found, analyze(tool, path)[0]["tensors"][0]), "values")
 
 
+@pytest.mark.posix("names with control characters")
 def test_table(tool, directory):
     contents = training(random.Random(207))
     paths = [in_directory(directory, content, name) for name, content in zip(("old", "new"), contents)]

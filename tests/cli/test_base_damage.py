@@ -73,6 +73,7 @@ def test_random_damage(tool, directory):
 
 
 
+@pytest.mark.posix("names with control characters")
 @pytest.mark.parametrize("name", ["\x1b[31m\n", "\u202e", "-o", "x" * 255])
 def test_odd_names(tool, directory, name):
     """They are shown without control characters. (tests/format/reference has the names that are refused.)"""

@@ -5,6 +5,8 @@ import random
 import shutil
 import subprocess
 
+import pytest
+
 from bases import (Kept, archived_pair, check_restores, convert, first_snapshot, info, ls, make_chain, modes,
                    next_snapshot, of_chain, pair, write_model)
 from support import check, check_only, model, parse, read, weights, write
@@ -119,6 +121,7 @@ def lines_of(tool, count, *arguments):
     return lines
 
 
+@pytest.mark.posix("signals")
 def test_measured(tool, directory):
     """Each level without and with the base; the ratio with it is better."""
     old, new, archive = archived_pair(tool, directory, 0.01)
@@ -168,6 +171,7 @@ def refuse_stdout(tool, path, *command):
     check(done.returncode == 2, "%s > %s: exit %d: %s" % (command, path, done.returncode, done.stderr))
 
 
+@pytest.mark.posix("an identity of redirected files under Wine")
 def test_get_never_replaces_a_file_of_the_chain(tool, directory):
     """Neither the archive nor any base of it, whether the tensor needs one or not; nor does cat."""
     make_chain(tool, directory, 2)

@@ -112,6 +112,7 @@ def test_what_looks_like_a_container(tool, directory):
     check_only(directory, "c.lmc")
 
 
+@pytest.mark.posix("names with control characters")
 def test_archives_in_a_directory(tool, directory):
     """They are copied, listed, and come back as they were; all that is not listed is restored."""
     source = checkpoint(os.path.join(directory, "c"))
@@ -345,6 +346,7 @@ def test_salvage_of_other_kinds(tool, directory):
         os.unlink(path + ".lmc")
 
 
+@pytest.mark.posix("names that are no UTF-8")
 def test_a_name_that_no_base_can_have(tool, directory):
     """A file whose name is no UTF-8 cannot be recorded as a base: it goes without one."""
     for name, nudged in (("old", 0), ("new", 5)):

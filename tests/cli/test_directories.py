@@ -10,6 +10,7 @@ from trees import Untouched, check_archived, check_restores, check_same, model_t
 from users import as_nobody
 
 
+@pytest.mark.posix("names with control characters")
 def test_whole_tree(tool, directory):
     """Contents, modes and times of files and folders; nothing in the source changes."""
     source = model_tree(os.path.join(directory, "m"))
@@ -47,6 +48,7 @@ def test_whole_tree_as_another_user(tool, directory):
         remove(os.path.join(directory, name))
 
 
+@pytest.mark.posix("links")
 def test_links_to_files(tool, directory):
     """As a hub's cache has them: a snapshot of links to blobs elsewhere."""
     blobs = os.path.join(directory, "blobs")
@@ -98,6 +100,7 @@ def test_names_of_the_directory(tool, directory):
     check_same(snapshot(source + ".old"), snapshot(source), "-o")
 
 
+@pytest.mark.posix("names that end with a dot")
 def test_names_of_the_output(tool, directory):
     source = small_tree(os.path.join(directory, "m"))
     os.makedirs(os.path.join(directory, "deep", "empty"))
@@ -115,6 +118,7 @@ def test_names_of_the_output(tool, directory):
             tool.run("convert", "m", "-o", name, cwd=directory).expect(status)
 
 
+@pytest.mark.posix("links")
 def test_places_that_are_refused(tool, directory):
     """Nothing is written, with -f neither."""
     source = small_tree(os.path.join(directory, "m"))
@@ -189,6 +193,7 @@ KINDS = {
 }
 
 
+@pytest.mark.posix("pipes and devices among files")
 def test_kinds_that_are_refused(tool, directory):
     source = small_tree(os.path.join(directory, "m"))
     tool.run("convert", source, "-o", os.path.join(directory, "a")).expect(0)
@@ -290,6 +295,7 @@ def allocated(path):
     return os.stat(path).st_blocks * 512
 
 
+@pytest.mark.posix("files with holes under Wine")
 @pytest.mark.parametrize("data", [[], [0], [5 << 20], [1 << 20, (2 << 20) + 8192, (8 << 20) - 4096]],
                          ids=["nothing", "begin", "middle", "several"])
 def test_holes_stay_holes(tool, directory, data):
@@ -367,6 +373,7 @@ def test_damaged_archives_are_named(tool, directory):
     check(json.loads(read(os.path.join(source, "config.json"))) == {"hidden_size": 8}, "the old directory")
 
 
+@pytest.mark.posix("names with control characters")
 def test_shards_that_got_lost(tool, directory):
     """What the index names must be there as an archive: else neither verify nor restore succeed."""
     source = model_tree(os.path.join(directory, "m"))
@@ -378,3 +385,18 @@ def test_shards_that_got_lost(tool, directory):
     with Untouched(directory, "lost"):
         tool.run("verify", archive).expect(1, index, shard_name, "missing")
         tool.run("restore", archive, "-o", os.path.join(directory, "out")).expect(1, index, shard_name, "missing")
+
+
+def test_names_that_differ_in_case(tool, directory):
+    """Where they are one name (Wine's file systems), no file gets lost without a word."""
+    for names in (("config.json", "Config.json"), ("sub/file", "SUB/file"), ("sub/one", "SUB/two")):
+        source = small_tree(os.path.join(directory, "m%d" % len(os.listdir(directory))))
+        for i, name in enumerate(names):
+            os.makedirs(os.path.dirname(os.path.join(source, name)), exist_ok=True)
+            write(os.path.join(source, name), b"content %d" % i)
+        if not tool.for_windows:
+            tool.run("convert", source).expect(0)
+            check_archived(tool, source, source + ".lmc")
+            continue
+        tool.run("convert", source).expect(2, "another one of the tree for the same")
+        check(not os.path.exists(source + ".lmc"), "an archive that lacks a file")

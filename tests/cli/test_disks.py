@@ -28,6 +28,7 @@ def run_with_space(tool, place, command, space, options, old):
         os.unlink(os.path.join(place, name))
 
 
+@pytest.mark.posix("mounts of this process")
 @pytest.mark.parametrize("options, old", [(("-j1",), None), (("-j2",), None), (("-j1", "-f"), b"the old output")],
                          ids=["one_thread", "two_threads", "forced"])
 def test_full(tool, directory, options, old):
@@ -40,6 +41,7 @@ def test_full(tool, directory, options, old):
     with_small_disk(directory, "size=16m", run)
 
 
+@pytest.mark.posix("mounts of this process")
 def test_no_inodes_left(tool, directory):
     def run(place):
         path = in_directory(place, small_model())
@@ -57,6 +59,7 @@ def test_no_inodes_left(tool, directory):
     with_small_disk(directory, "size=16m,nr_inodes=8", run)
 
 
+@pytest.mark.posix("mounts of this process")
 def test_read_only_file_system(tool, directory):
     """Inputs on it are fine, outputs are refused."""
     def run(place):
@@ -70,6 +73,7 @@ def test_read_only_file_system(tool, directory):
     os.unlink(os.path.join(directory, "out"))
 
 
+@pytest.mark.posix("limits of a file's size")
 def test_size_limits(tool, directory):
     """As "ulimit -f" sets them: what does not fit is refused, what fits is written."""
     for command in ("convert", "restore"):

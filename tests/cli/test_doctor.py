@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 
+import pytest
+
 from support import check, in_directory, left_out, read, write
 
 LMC = 59810
@@ -51,6 +53,7 @@ def entries(tool, status, *directories):
     return found, said["problems"]
 
 
+@pytest.mark.posix("paths of this machine in what the command says")
 def test_plugin_is_found(tool, directory):
     path = plugin_of(tool)
     said, text = facts(tool)
@@ -61,6 +64,7 @@ def test_plugin_is_found(tool, directory):
     check("HDF5 filter:   %d\n" % LMC in text and "HDF5 plugin:   %s\n" % path in text, "text: " + text)
 
 
+@pytest.mark.posix("paths of this machine in what the command says")
 def test_plugin_of_a_copied_program(tool, directory):
     copy = os.path.join(directory, "lmc-st")
     shutil.copy(tool.path, copy)
@@ -73,6 +77,7 @@ def test_plugin_of_a_copied_program(tool, directory):
     check("HDF5 path:     HDF5_PLUGIN_PATH is not set\n" in text, "text: " + text)
 
 
+@pytest.mark.posix("paths of this machine in what the command says")
 def test_plugin_path_with_lmc(tool, directory):
     path = plugin_of(tool)
     other = folder(directory, "other", libother_so=b"no library, and not looked at")
@@ -82,6 +87,7 @@ def test_plugin_path_with_lmc(tool, directory):
     check([entry["status"] for entry in found] == ["ok", "ok"] and found[0]["libraries"] == 1, "entries: %r" % found)
 
 
+@pytest.mark.posix("paths of this machine in what the command says")
 def test_plugin_path_with_another_build(tool, directory):
     changed = read(plugin_of(tool)) + b"\0"
     found, _ = entries(tool, 0, folder(directory, "newer", libh5lmc_so=changed))
@@ -91,6 +97,7 @@ def test_plugin_path_with_another_build(tool, directory):
     check(found[0]["lmc"] == "this", "entries: %r" % found)
 
 
+@pytest.mark.posix("paths of this machine in what the command says")
 def test_plugin_path_with_faults(tool, directory):
     good = os.path.dirname(plugin_of(tool))
     absent = os.path.join(directory, "absent\x1b")
@@ -109,6 +116,7 @@ def test_plugin_path_with_faults(tool, directory):
     check(len(problems) == 3, "problems: %r" % problems)
 
 
+@pytest.mark.posix("paths of this machine in what the command says")
 def test_plugin_path_that_may_not_be_read(tool, directory):
     closed = folder(directory, "closed")
     os.chmod(closed, 0)
@@ -120,6 +128,7 @@ def test_plugin_path_that_may_not_be_read(tool, directory):
         os.chmod(closed, 0o755)
 
 
+@pytest.mark.posix("paths of this machine in what the command says")
 def test_plugin_path_without_lmc(tool, directory):
     for path in ("", ":", folder(directory, "other", libother_so=b"")):
         said, _ = facts(tool, 3, path)
@@ -132,6 +141,7 @@ def test_plugin_path_without_lmc(tool, directory):
     check("HDF5_PLUGIN_PRELOAD" in said["problems"][0], "problems: %r" % said["problems"])
 
 
+@pytest.mark.posix("paths of this machine in what the command says")
 def test_plugins_that_do_not_work(tool, directory):
     plugin = read(plugin_of(tool))
     broken = {"garbage": (b"no library " * 100, "no library for this machine"),
@@ -147,6 +157,7 @@ def test_plugins_that_do_not_work(tool, directory):
         check(len(problems) == 1 and cause in problems[0], "%s: %r" % (name, problems))
 
 
+@pytest.mark.posix("pipes and devices among files")
 def test_plugin_that_is_a_pipe(tool, directory):
     path = folder(directory, "pipe")
     os.mkfifo(os.path.join(path, "libh5lmc.so"))

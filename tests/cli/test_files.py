@@ -57,6 +57,7 @@ def test_same_file_is_refused(tool, directory):
     check_only(directory, "m.safetensors", "link", "hard")
 
 
+@pytest.mark.posix("links")
 def test_links_and_modes(tool, directory):
     path = in_directory(directory, small_model())
     os.chmod(path, 0o640)
@@ -69,6 +70,7 @@ def test_links_and_modes(tool, directory):
     check(read(link + ".back") == small_model(), "the bytes differ")
 
 
+@pytest.mark.posix("links")
 def test_dangling_link_counts_as_existing(tool, directory):
     path = in_directory(directory, small_model())
     os.symlink("nowhere", path + ".lmc")
@@ -129,6 +131,7 @@ def test_interrupted(tool, directory, command, gib, number):
     check_only(directory, os.path.basename(path))
 
 
+@pytest.mark.posix("this kind of terminal")
 def test_progress_bar(tool, directory):
     """On a terminal: a bar that is cleared, then one line. With -q: nothing."""
     path = sparse_model(os.path.join(directory, "m.safetensors"), 1 if tool.limits else 0.25)  # sanitizers: as long
@@ -146,6 +149,7 @@ def test_progress_bar(tool, directory):
     check(shown[1] == "", "-q: %r" % shown[1])
 
 
+@pytest.mark.posix("names with control characters")
 def test_odd_file_names(tool, directory):
     for name in ("a b.safetensors", "-o.safetensors", "\n\x1b[31m.safetensors", "\u00e4.safetensors"):
         path = in_directory(directory, small_model(), name)

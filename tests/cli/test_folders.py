@@ -156,6 +156,7 @@ def test_killed_at_each_call(tool, directory, command, variant):
 
 # ---- disks, permissions, races ----
 
+@pytest.mark.posix("mounts of this process")
 def test_full_disk(tool, directory):
     def run(place):
         for command in ("convert", "restore"):

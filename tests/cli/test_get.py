@@ -5,6 +5,8 @@ import os
 import random
 import struct
 
+import pytest
+
 from support import (BITS, Archive, archive_of, check, check_only, flip, get, in_directory, model, read, small_model,
                      weights, write)
 
@@ -160,6 +162,7 @@ def test_get_a_name_that_looks_like_a_slice(tool, directory):
             check(get(tool, file, operand) == expected, "get %r" % operand)
 
 
+@pytest.mark.posix("modes of files")
 def test_get_writes_a_file_whole_or_not_at_all(tool, directory):
     rng = random.Random(33)
     content = model([("a", "BF16", [400_000], weights(rng, 400_000))])

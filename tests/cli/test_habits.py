@@ -141,6 +141,7 @@ def test_interrupted_files_are_kept(tool, directory):
     check(read(second) == small_model(), "the second file")
 
 
+@pytest.mark.posix("modes of files")
 def test_modes_and_times(tool, directory):
     path = in_directory(directory, small_model())
     back = path + ".back"
@@ -158,6 +159,7 @@ def test_modes_and_times(tool, directory):
     os.chmod(path, 0o600)
 
 
+@pytest.mark.posix("names with control characters")
 def test_standard_output_stays_empty(tool, directory):
     """-v tells on standard error alone."""
     path = in_directory(directory, small_model())
@@ -264,6 +266,7 @@ def test_sha256_of_what_is_no_longer_so(tool, directory):
     tool.run("verify", path + ".absent", "--sha256", digest).expect(3)
 
 
+@pytest.mark.posix("names with a colon")
 def test_urls(tool, directory):
     """A URL is no path: the message says what reads it. A file may have such a name."""
     for command in ("ls", "verify", "info"):

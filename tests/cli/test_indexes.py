@@ -103,22 +103,26 @@ def refuse_all(tool, directory, texts):
     check_only(directory, "m", "m.lmc", "outside.safetensors")
 
 
+@pytest.mark.posix("names with control characters")
 def test_hostile_names(tool, directory):
     refuse_all(tool, directory, {
         what: ('{"weight_map": {"good": "a.safetensors", "bad": %s}}' % value.replace("DIRECTORY", directory)).encode()
         for what, value in HOSTILE_VALUES.items()})
 
 
+@pytest.mark.posix("names with control characters")
 def test_hostile_names_alone(tool, directory):
     """The first value counts as much as a later one."""
     refuse_all(tool, directory, {what: ('{"weight_map": {"": %s}}' % HOSTILE_VALUES[what]).encode()
                                  for what in ("above", "in_a_folder", "empty", "dot", "nul_at_the_end", "missing")})
 
 
+@pytest.mark.posix("names with control characters")
 def test_hostile_json(tool, directory):
     refuse_all(tool, directory, HOSTILE_JSON)
 
 
+@pytest.mark.posix("names with control characters")
 def test_every_place_of_an_index(tool, directory):
     source = make(directory)
     for folder in ("", "sub", "folder.safetensors", "deep/in/here"):

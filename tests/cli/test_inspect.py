@@ -6,6 +6,8 @@ import random
 import struct
 import subprocess
 
+import pytest
+
 from support import (HOSTILE, archive_of, check, check_no_controls, check_only, flip, get, in_directory, model, read,
                      small_model, weights)
 
@@ -44,6 +46,7 @@ def test_info_counts_narrow_elements(tool, directory):
     check(facts["dtypes"] == {} and facts["metadata"] == {} and facts["tensors"] == 0, "an empty file")
 
 
+@pytest.mark.posix("names with control characters")
 def test_hostile_text(tool, directory):
     metadata = {HOSTILE: HOSTILE * 500, "long": "y" * 10000, **{"k%d" % i: "v" for i in range(100)}}
     name = HOSTILE * 30
@@ -225,6 +228,7 @@ def test_doctor(tool, directory):
         check(found["temp_directory"] == directory and len(found["problems"]) == (status != 0), "rest: %r" % found)
 
 
+@pytest.mark.posix("TMPDIR: Wine itself writes there")
 def test_doctor_of_a_bad_directory(tool, directory):
     absent = os.path.join(directory, "absent\x1b")
     for arguments in (["doctor"], ["doctor", "--json"]):
@@ -267,6 +271,7 @@ def test_bench_of_a_damaged_archive(tool, directory):
     check(result.stdout == "", "rows of damaged tensors")
 
 
+@pytest.mark.posix("signals")
 def test_bench_is_cancelled(tool, directory):
     path = in_directory(directory, small_model(45))
     process = tool.start("bench", path)

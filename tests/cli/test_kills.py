@@ -109,6 +109,7 @@ AT_RANDOM = {"plain": (("-j1", "--no-fsync"), None, (signal.SIGKILL,)),
              "polite": (("-j2", "--no-fsync"), None, (signal.SIGTERM, signal.SIGINT))}
 
 
+@pytest.mark.posix("files without a name, which a kill leaves nothing of")
 @pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 @pytest.mark.parametrize("variant", AT_RANDOM)
 @pytest.mark.parametrize("command", ["convert", "restore"])

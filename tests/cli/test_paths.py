@@ -15,6 +15,7 @@ HOSTILE = "\x1b]0;title\x07\x1b[31m\r\n\tx\x7f\u202e\u2028"
 
 # ---- names of files ----
 
+@pytest.mark.posix("names with control characters")
 def test_hostile_file_names(tool, directory):
     """Each message is one line without control characters, for each command and kind of failure."""
     bad = in_directory(directory, b"no safetensors file at all", HOSTILE)
@@ -38,6 +39,7 @@ def test_hostile_file_names(tool, directory):
     check(told.status == 0 and told.stderr.count("\n") == 1 and "\x1b" not in told.stderr, "-v: %r" % told.stderr)
 
 
+@pytest.mark.posix("names that are no UTF-8")
 def test_file_names_that_are_no_utf8(tool, directory):
     raw = os.path.join(directory.encode(), b"\xff\xfe\x80m.safetensors")
     write(raw, small_model())
@@ -49,6 +51,7 @@ def test_file_names_that_are_no_utf8(tool, directory):
     tool.run("convert", path).expect(2, "\\xff\\xfe\\x80m.safetensors.lmc", "exists already")
 
 
+@pytest.mark.posix("another limit of paths")
 def test_long_file_names(tool, directory):
     """Names up to 255 bytes are fine; what would be longer is refused before any work."""
     for length in (247, 248, 251, 252, 255):
@@ -80,6 +83,7 @@ def test_long_names_are_refused_before_the_work(tool, directory):
     check_only(directory, "m" * 255)
 
 
+@pytest.mark.posix("a difference between \"file\" and \"file/\"")
 def test_names_that_are_no_files(tool, directory):
     path = in_directory(directory, small_model())
     tool.run("convert", "").expect(3, "No such file")
@@ -108,6 +112,7 @@ def test_relative_paths(tool, directory):
     check(read(os.path.join(directory, "m.safetensors")) == small_model(), "the bytes differ")
 
 
+@pytest.mark.posix("a working directory that was removed")
 def test_removed_working_directory(tool, directory):
     place = os.path.join(directory, "place")
     path = in_directory(directory, small_model())
@@ -156,6 +161,7 @@ def test_links_to_links(tool, directory):
     check(read(path) == content and os.path.islink(os.path.join(directory, "one")), "what it led to stays")
 
 
+@pytest.mark.posix("links")
 def test_links_in_a_circle(tool, directory):
     one, two = os.path.join(directory, "one"), os.path.join(directory, "two")
     os.symlink("two", one)
@@ -217,6 +223,7 @@ def test_sticky_directory(tool, directory):
     check(os.stat(path + ".other").st_uid == NOBODY, "the owner")
 
 
+@pytest.mark.posix("modes of files")
 def test_modes_of_outputs(tool, directory):
     """Never wider than the input's, never set-user-ID, not even while it grows."""
     for mode in (0o600, 0o400, 0o444, 0o640, 0o755, 0o4755, 0o2755, 0o1644):
@@ -239,6 +246,7 @@ def with_closed(tool, closed, *arguments):
                           check=False).returncode
 
 
+@pytest.mark.posix("closed standard streams")
 def test_closed_streams(tool, directory):
     """Files that are opened must not take the place of a standard stream: nothing printed gets into them."""
     path = in_directory(directory, small_model())
@@ -259,6 +267,7 @@ def test_closed_streams(tool, directory):
     check_only(directory, "m.safetensors", "m.safetensors.lmc")
 
 
+@pytest.mark.posix("signals")
 def test_broken_pipe(tool, directory):
     """Nobody reads: ended by SIGPIPE without a line; with the signal ignored, exit 3 and one line."""
     path = in_directory(directory, model([("t%05d" % i, "U8", [1], b"x") for i in range(4000)]))

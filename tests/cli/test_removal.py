@@ -125,6 +125,7 @@ def test_something_new_in_a_folder(tool, directory):
     check_same({**before, ".": left["."]}, left, "the input")
 
 
+@pytest.mark.posix("links")
 def test_hard_links_within_a_folder(tool, directory):
     """Two names of one file are both removed: that one goes is no change of the other."""
     source = small_tree(os.path.join(directory, "m"))

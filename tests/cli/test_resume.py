@@ -74,6 +74,7 @@ def test_swapped_archives_are_made_anew(tool, directory):
     finish(tool, source, ("sub/b.safetensors.lmc",))
 
 
+@pytest.mark.posix("modes of files")
 def test_changed_sources_are_converted(tool, directory):
     """Also if size and time are as before; new permissions are taken over."""
     source, _ = unfinished(tool, directory)
@@ -103,6 +104,7 @@ def test_removed_and_renamed_sources(tool, directory):
     check_only(directory, "m", "m.lmc")
 
 
+@pytest.mark.posix("links")
 def test_strangers_in_the_unfinished_directory(tool, directory):
     """Only archives of this source are taken over, and only if they are files."""
     source, _ = unfinished(tool, directory)
@@ -145,6 +147,7 @@ def test_read_only_folders_in_the_unfinished_directory(tool, directory):
     remove(source + ".lmc")
 
 
+@pytest.mark.posix("links")
 def test_unfinished_directory_is_no_directory(tool, directory):
     source = small_tree(os.path.join(directory, "m"))
     other = os.path.join(directory, "other")
@@ -158,6 +161,7 @@ def test_unfinished_directory_is_no_directory(tool, directory):
         os.unlink(path)
 
 
+@pytest.mark.posix("signals")
 def test_nothing_stays_before_the_first_archive(tool, directory):
     source = os.path.join(directory, "m")
     os.mkdir(source)
@@ -215,6 +219,7 @@ def test_directory_appears_whole(tool, directory):
 
 # ---- -f ----
 
+@pytest.mark.posix("links")
 def test_force_keeps_what_is_right(tool, directory):
     source = small_tree(os.path.join(directory, "m"))
     for name in ("c", "d", "e"):
@@ -237,6 +242,7 @@ def test_force_keeps_what_is_right(tool, directory):
     check_only(directory, "m", "m.lmc")
 
 
+@pytest.mark.posix("limits of a file's size")
 def test_failed_force_keeps_the_old_directory(tool, directory):
     source = small_tree(os.path.join(directory, "m"))
     tool.run("convert", source).expect(0)
@@ -250,6 +256,7 @@ def test_failed_force_keeps_the_old_directory(tool, directory):
 
 # ---- --rm ----
 
+@pytest.mark.posix("removal of the working directory")
 def test_remove_after_comparison(tool, directory):
     source = small_tree(os.path.join(directory, "m"))
     before = snapshot(source)
@@ -266,6 +273,7 @@ def test_remove_after_comparison(tool, directory):
     check_only(directory, "m.lmc")
 
 
+@pytest.mark.posix("links")
 def test_directories_that_cannot_be_removed(tool, directory):
     """By a name that is not the directory's own: refused before anything is done."""
     source = small_tree(os.path.join(directory, "m"))

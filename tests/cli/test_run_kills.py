@@ -113,6 +113,7 @@ class World:
         check(set(os.listdir(self.run)) == names, "%s: the run has %s" % (what, sorted(os.listdir(self.run))))
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 @pytest.mark.parametrize("make, number, size", [(snapshots, 12, 20000), (checkpoints, 8, 8000)],
                          ids=["files", "directories"])

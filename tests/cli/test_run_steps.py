@@ -53,6 +53,7 @@ def test_keep(tool, directory, case):
     check(tool.run("run", "keep", run, *options).expect(0).stdout == "", "a second time")
 
 
+@pytest.mark.posix("links")
 def test_linked_step_goes(tool, directory):
     """A key frame that was moved to another disk, with a link in its place: the link goes, and not what it leads to."""
     run, made = added(tool, directory, snapshots, 3)
@@ -133,6 +134,7 @@ def test_two_adders(tool, directory):
     check_run(tool, run, made)
 
 
+@pytest.mark.posix("limits of a file's size")
 def test_a_failure_leaves_the_run(tool, directory):
     """A disk that is full when a step is stored again: nothing is lost, nothing is left."""
     run, made = added(tool, directory, snapshots, 4, size=40000)
@@ -144,6 +146,7 @@ def test_a_failure_leaves_the_run(tool, directory):
     check_run(tool, run, made)
 
 
+@pytest.mark.posix("mounts of this process")
 def test_drop_makes_room_on_a_full_disk(tool, directory):
     made = snapshots(os.path.join(directory, "made"), 4)
 

@@ -23,6 +23,7 @@ class Watch:
     """A watch that runs; what it has told."""
 
     def __init__(self, tool, place, run, watched, *options, settle=SETTLE, **limits):
+        self.for_windows = tool.for_windows
         self.paths = [os.path.join(place, "told-%d" % random.randrange(10**9)) for _ in range(2)]
         with tool.limited(**limits), open(self.paths[0], "wb") as out, open(self.paths[1], "wb") as err:
             self.process = tool.spawn("run", "watch", run, watched, "--settle", settle, *options, stdout=out,
@@ -53,7 +54,12 @@ class Watch:
         return int(caught.split()[1], 16) >> (number - 1) & 1
 
     def end(self, status=0, number=signal.SIGTERM):
-        """Ends it by a signal, which must come after the first moments of the process; None: it ends by itself."""
+        """Ends it by a signal, which must come after the first moments of the process; None: it ends by itself. On
+        Windows it is killed."""
+        if self.for_windows and number is not None:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+            return self.told(), self.messages()
         if number in (signal.SIGINT, signal.SIGTERM):
             self.wait(lambda: self.catches(number), "signal handler")
         if number is not None:
@@ -182,6 +188,7 @@ def test_earlier_step_comes_later(tool, directory, watched):
     check_run(tool, watched.run, made)
 
 
+@pytest.mark.posix("links and pipes")
 def test_what_is_no_snapshot(tool, directory, watched):
     """Told once, and left: also after changes, and with other snapshots beside them."""
     made = snapshots(os.path.join(directory, "made"), 2, size=300)
@@ -256,6 +263,7 @@ def test_excluded_files_are_not_looked_at(tool, directory, watched):
     check_run(tool, watched.run, {10: folder})
 
 
+@pytest.mark.posix("mounts of this process")
 def test_full_disk(tool, directory, watched):
     """Told once; the watch goes on, and adds the snapshot when there is room."""
     made = snapshots(os.path.join(directory, "made"), 2)

@@ -231,6 +231,7 @@ def test_step_of_name(tool, directory, name):
 
 # ---- other commands on what is in a run ----
 
+@pytest.mark.posix("paths of this machine in what the command says")
 def test_bases_are_found_inside(tool, directory):
     run, made = added(tool, directory, checkpoints, 5)
     for step, path in made.items():
@@ -489,6 +490,7 @@ def test_verify_misses_a_file(tool, directory, name):
     check("step 100: verified" in told.stdout and "step 200" not in told.stdout, told.stdout)
 
 
+@pytest.mark.posix("names that are no UTF-8")
 def test_name_that_no_base_can_have(tool, directory):
     """Each step is a key frame then."""
     made = snapshots(os.fsencode(os.path.join(directory, "made")), 2, name=b"step%d-\xff.safetensors")

@@ -5,6 +5,8 @@ import re
 import struct
 import subprocess
 
+import pytest
+
 from support import Archive, check, check_only, in_directory, model, parse, read, small_model, weights, write
 from trees import Untouched
 
@@ -267,6 +269,7 @@ def test_blocks_are_named(tool, directory):
     salvage(tool, directory, blank, tensors, None, {"big"})
 
 
+@pytest.mark.posix("limits of a file's size")
 def test_outputs_and_streams(tool, directory):
     tensors = odd_model()
     content = make(tool, directory, tensors, METADATA)

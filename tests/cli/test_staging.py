@@ -39,6 +39,7 @@ def test_of_another_user(tool, directory):
         tool.run("convert", source, "-f").expect(2, "belongs to another user")
 
 
+@pytest.mark.posix("modes of files")
 def test_others_may_write(tool, directory):
     source = small_tree(os.path.join(directory, "m"))
     victim(directory)
@@ -53,6 +54,7 @@ def test_others_may_write(tool, directory):
         os.rmdir(staging)
 
 
+@pytest.mark.posix("links")
 def test_links_left_inside(tool, directory):
     """Of a run of this user: links are removed, what they lead to is not touched."""
     source = small_tree(os.path.join(directory, "m"))
@@ -232,6 +234,7 @@ def test_new_directory_is_swapped(tool, directory):
         check(any(name == "theirs" for _, _, names in os.walk(faults.directory) for name in names), "theirs is gone")
 
 
+@pytest.mark.posix("links")
 def test_strange_archives_in_the_old_output(tool, directory):
     """Links, pipes and files with more names are not taken over; what they lead to stays as it is."""
     source = small_tree(os.path.join(directory, "m"))
@@ -253,6 +256,7 @@ def test_strange_archives_in_the_old_output(tool, directory):
         os.unlink(archive)
 
 
+@pytest.mark.posix("names with control characters")
 def test_message_about_a_strange_name(tool, directory):
     source = small_tree(os.path.join(directory, "m\n\x1b[31mx"))
     os.mkdir(partial(source + ".lmc"))
@@ -284,6 +288,7 @@ def test_name_too_long_for_the_archive(tool, directory):
         tool.run("convert", single).expect(3, "File name too long")
 
 
+@pytest.mark.posix("another limit of paths")
 def test_path_too_long(tool, directory):
     """A file so deep that it cannot be opened by its path: told before the archives are made."""
     source = small_tree(os.path.join(directory, "m"))

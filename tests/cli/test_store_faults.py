@@ -188,6 +188,7 @@ def test_store_cannot_be_written(tool, directory):
         os.chmod(folder, 0o755)
 
 
+@pytest.mark.posix("limits of a file's size")
 def test_full_disk(tool, directory):
     """A file of more than this size cannot be written: the model fails, and the store is sound."""
     store, made = family(tool, directory)
@@ -322,6 +323,7 @@ def world_of(directory):
     return made
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 def test_killed_at_random(tool, directory, count):
     world = World(tool, directory, world_of(directory))

@@ -68,6 +68,7 @@ def end_waiting(process, number, what):
     check(process.returncode == 128 + number, "%s: exit %d: %s" % (what, process.returncode, message))
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("given", [b"", small_model()[:100]], ids=["nothing", "a_part"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_waiting_streams_can_be_ended(tool, directory, number, given):
@@ -80,6 +81,7 @@ def test_waiting_streams_can_be_ended(tool, directory, number, given):
     check_only(directory)
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("arguments", [["restore", "large.lmc", "-c"], ["get", "large", "large"], ["ls", "many"],
                                        ["ls", "--json", "many"], ["diff", "many", "large"]], ids=" ".join)
@@ -95,6 +97,7 @@ def test_stalled_reader_can_be_left(tool, directory, arguments, number):
     check_only(directory, "large", "large.lmc", "many")
 
 
+@pytest.mark.posix("closed standard streams")
 def test_full_and_closed_output(tool, directory):
     for command in COMMANDS:
         given, _, environment = spooled(tool, directory, command)
@@ -265,6 +268,7 @@ def test_rm_compares(tool, directory):
             job.clear()
 
 
+@pytest.mark.posix("links")
 def test_rm_of_links(tool, directory):
     """The name given is removed; other names of the file and what a link leads to stay."""
     content = small_model()

@@ -3,6 +3,7 @@ import json
 import os
 import stat
 
+import support
 from support import check, read, small_model, write
 
 _models = {}
@@ -94,7 +95,7 @@ def snapshot(root):
             else:
                 content = read(full) if stat.S_ISREG(status.st_mode) else None
             found[os.path.relpath(full, root)] = (stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode),
-                                                  status.st_mtime_ns, content)
+                                                  status.st_mtime_ns // support.time_unit_ns, content)
     return found
 
 
