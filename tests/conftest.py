@@ -72,10 +72,10 @@ def for_windows(pytestconfig):
 
 @pytest.fixture(scope="session")
 def tool_path(pytestconfig, build, tmp_path_factory):
-    """The command lmc-st; for Windows a script that runs it."""
+    """The command lmc-st; for Windows, on another system, a script that runs it."""
     program = windows_program(pytestconfig)
-    if program is None or pytestconfig.getoption("--tool"):
-        return os.path.abspath(pytestconfig.getoption("--tool") or os.path.join(build, "tool", "lmc-st"))
+    if program is None or sys.platform != "linux" or pytestconfig.getoption("--tool"):
+        return os.path.abspath(pytestconfig.getoption("--tool") or program or os.path.join(build, "tool", "lmc-st"))
     script = tmp_path_factory.mktemp("tool") / "lmc-st"
     wine = os.path.join(ROOT, "tests", "support", "wine.sh")
     script.write_text('#!/bin/sh\nexec sh "%s" "%s" "$@"\n' % (wine, program))

@@ -148,7 +148,7 @@ LMC_TEST(test_staging)
     st_staging second;
     make_directory("source");
     CU_ASSERT_EQUAL(open_staging(&first, "out", 0, &diag), LMC_OK);
-    CU_ASSERT_STRING_EQUAL(first.path, lmc_test_path(".out.lmc-st-partial"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(first.path, lmc_test_path(".out.lmc-st-partial"))); /* behind a drive */
     make_file(".out.lmc-st-partial/file", "1");
 
     /* one at a time */
