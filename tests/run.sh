@@ -16,7 +16,7 @@
 #         kernels     the programs that meet the kernels, with the other kernel sets of the host
 #         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
 #         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
-#         windows     everything but Python built for Windows (MinGW) and run by Wine: unit tests, the command, frames and
+#         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command, frames and
 #                     archives as of this machine
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
@@ -30,8 +30,8 @@
 #         python      the package lmcodec with the library of the build: NumPy, PyTorch (an old and a current one), the
 #                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types;
 #                     torch.distributed.checkpoint; Zarr, Dask, object stores
-#         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
-#         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine
+#         wheel       wheels of lmcodec: for old Linux, used in an environment with no compiler; for Windows, used by a
+#                     Python for Windows; for macOS, looked at
 #         package     programs outside the tree against an installed LMC; the Debian packages: built, looked at, used;
 #                     the HDF5 plugin built by the compiler alone
 #         gpu         registers and spills of the kernels for a GPU (their emulation: unit)
@@ -41,6 +41,7 @@
 # alone:  search      fuzzing for new inputs, ten seconds a target (clang); what it finds depends on chance
 #         large       the command on files of several GiB (sparse, but as much to read), hundreds of kills; a GiB of
 #                     blocks through the emulated kernels for a GPU
+#         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine
 #         model       the quick start with a 90 MB model from PyPI
 #
 # Each part prints its counts. The last line is "N passed, N failed, N skipped" (after a SKIP line with the reason for
@@ -56,9 +57,9 @@ cd "$root"
 export LMC_JOBS="$lmc_jobs"
 
 short_parts="unit cli fuzz format checks"
-long_parts="sanitize thread kernels neon arm32 windows official transformers containers h5py hdf5 h5examples python wheel"
-long_parts="$long_parts wheels package gpu benches slow quickstart"
-parts_alone="search large model"
+long_parts="sanitize thread kernels neon arm32 windows official transformers containers h5py hdf5 h5examples python"
+long_parts="$long_parts wheel package gpu benches slow quickstart"
+parts_alone="search large wheels model"
 
 # ---- counting -------------------------------------------------------------------------------------
 
@@ -377,6 +378,7 @@ part_h5examples() {
 part_python() {
   at=tests/python/test_python
   in_venv python-old lmc_venv_python "$needs_torch" tests/python --ignore tests/python/test_wheel.py \
+    --ignore tests/python/test_wheels.py --ignore tests/python/windows \
     --ignore "${at}_lightning.py" --ignore "${at}_diffusers.py" --ignore "${at}_types.py" --ignore "${at}_memory.py" \
     --ignore tests/python/stores --ignore tests/python/distributed
   in_venv python-now lmc_venv_torch_now "$needs_torch_now" "${at}_frameworks.py" "${at}_lightning.py" \
@@ -391,20 +393,28 @@ part_python() {
   in_venv python-stores lmc_venv_stores "needs Zarr, Dask and fsspec from the package index" tests/python/stores
 }
 
-part_wheel() {
-  if wheel=$(sh python/build_wheel.sh); then
-    wheel=$(echo "$wheel" | tail -n 1)
-    with_build build_test run_pytest wheel "$lmc_pytest" tests/python/test_wheel.py --wheel "$wheel"
+# Two of the other platforms stand for all: the compiler is the same, the formats of libraries are others.
+part_wheel() { wheels_of "manylinux-$(uname -m)" windows-x86_64 macos-arm64; }
+
+part_wheels() { wheels_of all; }
+
+wheels_of() { # PLATFORM...
+  rm -rf dist
+  if sh python/build_wheel.sh "$@" >build/log/wheels.txt; then
+    with_build build_test run_pytest "$part" "$lmc_pytest" tests/python/test_wheel.py tests/python/test_wheels.py \
+      --wheel "$(ls dist/lmcodec-*manylinux*"_$(uname -m)"*.whl)" --wheels dist -n "$lmc_jobs" --dist loadfile
+    python_for_windows dist/lmcodec-*-win_amd64.whl
   else
-    fail "the wheel could not be built"
+    fail "the wheels could not be built"
   fi
 }
 
-part_wheels() {
-  if sh python/build_wheel.sh all >build/log/wheels.txt; then
-    with_build build_test run_pytest wheels "$lmc_pytest" tests/python/test_wheels.py --wheels dist -n "$lmc_jobs"
+python_for_windows() { # WHEEL
+  if lmc_has gcc-mingw-w64-x86-64 && lmc_has wine64 && lmc_windows_python; then
+    run_pytest "$part-windows" "$lmc_pytest" tests/python/windows -n "$lmc_jobs" --wheel "$1"
+    WINEPREFIX="$root/build/wine" wineserver --kill || true
   else
-    fail "the wheels could not be built"
+    skip "$part-windows" "needs wine64, MinGW, Python 3.11 as /usr/bin/python3, and the package index"
   fi
 }
 
@@ -534,7 +544,8 @@ apt_for "package" "the Debian packages, and cases with h5py," debhelper dh-pytho
 apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 apt_for "arm32" "the part arm32" gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
 apt_for "windows" "the part windows" gcc-mingw-w64-x86-64 wine64
-apt_for "wheels" "wheels for systems that are not here" musl wine64 qemu-user libc6-dev-arm64-cross
+apt_for "wheel" "the wheel for Windows" gcc-mingw-w64-x86-64 wine64
+apt_for "wheels" "wheels for systems that are not here" gcc-mingw-w64-x86-64 musl wine64 qemu-user libc6-dev-arm64-cross
 apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev
 apt_for "h5py hdf5 h5examples" "h5py, and some cases of hdf5 and h5examples," hdf5-tools python3-h5py python3-venv
 apt_for "hdf5 h5examples" "the cases with MPI and h5_parallel.py" python3-h5py-mpi openmpi-bin
