@@ -127,8 +127,8 @@ static lmc_status decide_by_content(st_tree_work *work, const st_dir_entry *entr
 
 /* ---- what cannot be done ---- */
 
-/* The output's names are longer than those of the input by a suffix, or its file system takes shorter ones. Files are
- * read by paths, which have a limit too. */
+/* The output's names are longer than those of the input by a suffix, or its file system takes shorter ones, or the
+ * system does not have such names. Files are read by paths, which have a limit too. */
 static lmc_status check_name(const st_tree_work *work, const st_dir_entry *entry)
 {
     const lmc_allocator *const memory = work->options->allocator;
@@ -140,8 +140,11 @@ static lmc_status check_name(const st_tree_work *work, const st_dir_entry *entry
     } else {
         const size_t nbytes = strlen(lmc_last_component(out_path));
         const size_t path_nbytes = strlen(strlen(path) > strlen(out_path) ? path : out_path);
+        const char *const fault = os_name_fault(out_path);
         st_diag_set_file(work->diag, path);
-        if (nbytes > work->name_nbytes_max) {
+        if (fault) {
+            status = st_fail(work->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its name %s", fault);
+        } else if (nbytes > work->name_nbytes_max) {
             status = st_fail(work->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                              "its name in the output would have %zu bytes, %zu are the most there", nbytes,
                              work->name_nbytes_max);
@@ -152,7 +155,7 @@ static lmc_status check_name(const st_tree_work *work, const st_dir_entry *entry
         }
     }
     if (status == LMC_ERR_ARG)
-        work->diag->os_errno = ENAMETOOLONG;
+        work->diag->os_errno = os_name_fault(out_path) ? EINVAL : ENAMETOOLONG;
     st_release(memory, path);
     st_release(memory, out_path);
     return status;

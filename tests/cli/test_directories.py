@@ -400,3 +400,17 @@ def test_names_that_differ_in_case(tool, directory):
             continue
         tool.run("convert", source).expect(2, "another one of the tree for the same")
         check(not os.path.exists(source + ".lmc"), "an archive that lacks a file")
+
+
+@pytest.mark.parametrize("name", ["aux.txt", "sub/NUL.json", "con/x"])
+def test_names_of_devices(tool, directory, name):
+    """Windows has no such files: refused before anything is written."""
+    source = small_tree(os.path.join(directory, "m"))
+    os.makedirs(os.path.dirname(os.path.join(source, name)), exist_ok=True)
+    write(os.path.join(source, name), b"content")
+    if tool.for_windows:
+        tool.run("convert", source).expect(2, "its name is the name of a device")
+        check_only(directory, "m")
+    else:
+        tool.run("convert", source).expect(0)
+        check_archived(tool, source, source + ".lmc")
