@@ -28,7 +28,8 @@ def pytest_addoption(parser):
     group.addoption("--cross", metavar="DIR", help="a build for another processor")
     group.addoption("--emulator", metavar="COMMAND", help="runs the programs of that build")
     group.addoption("--sets", metavar="SET,...", help="the kernel sets of that processor")
-    group.addoption("--sample", action="store_true", help="the first case of each test function alone")
+    group.addoption("--sample", type=int, nargs="?", const=1, metavar="N",
+                    help="the first N cases of each test function alone (default: 1)")
     group.addoption("--seed", type=int, default=3, metavar="N", help="of random frames, chunks and archives")
     group.addoption("--count", type=int, default=100, metavar="N", help="of random frames and chunks")
 
@@ -45,11 +46,12 @@ def pytest_collection_modifyitems(config, items):
                 what = marker.args[0] if marker.args else "signals, fork() or /proc"
                 item.add_marker(pytest.mark.skip(reason=LEFT_OUT + "Windows does not have " + what))
     if config.getoption("--sample"):
-        first = {}
+        cases = {}
         for item in items:
-            first.setdefault(item.nodeid.split("[")[0], item)
-        config.hook.pytest_deselected(items=[item for item in items if item not in first.values()])
-        items[:] = first.values()
+            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
+        chosen = {item for of_function in cases.values() for item in of_function[:config.getoption("--sample")]}
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
 
 
 @pytest.fixture(scope="session")

@@ -98,6 +98,9 @@ typedef struct st_staging {
 lmc_status st_staging_open(st_staging *staging, const lmc_allocator *memory, const char *target,
                            const char *source, int force, lmc_st_diag *diag);
 
+/* 1 where two names that differ in case are one name. */
+int st_staging_folds_case(const st_staging *staging);
+
 /* Gives the directory its attributes and its name; with `force`, the directory that was there when it was opened is
  * removed then. What cannot be removed of that stays, as ".NAME.lmc-st-partial" if it is this user's, else with "-old"
  * and a number behind that. Errors: IO; ARG if something has appeared there meanwhile. After a failure it is still to

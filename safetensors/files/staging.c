@@ -103,6 +103,20 @@ static int is_taken(int fd, int folder_fd, const char *name)
            !os_is_same_file(&by_fd, &by_name);
 }
 
+int st_staging_folds_case(const st_staging *staging)
+{
+    const char *const name = lmc_last_component(staging->path);
+    const size_t stem_nbytes = strlen(name) - strlen(PARTIAL_SUFFIX);
+    char *const other = lmc_path_join(staging->memory, "", name, "");
+    if (!other)
+        return 1; /* not known */
+    for (char *at = other + stem_nbytes; *at != '\0'; at++)
+        *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
+    const int folds_case = check_name(staging->fd, staging->parent_fd, other) == 0;
+    st_release(staging->memory, other);
+    return folds_case;
+}
+
 /* What another user has put there, or may have changed, is not gone on with; nor is what has taken the place of a
  * directory that was just created. */
 static lmc_status check_is_ours(const st_staging *staging, int is_new, lmc_st_diag *diag)

@@ -234,13 +234,15 @@ static lmc_status end_unfinished(st_tree_work *work, lmc_status status)
         cause);
 }
 
-/* As many names as were written must be there: a file system that takes "a" and "A" for one has lost a file. */
+/* As many names as were written must be there: where "a" and "A" are one name, a file of two has replaced the other. */
 static lmc_status check_names_differ(st_tree_work *work)
 {
     st_listing written;
     const st_staging *const staging = &work->staging;
     const lmc_allocator *const memory = work->options->allocator;
     size_t missing_count = work->copied_nbytes > 0;
+    if (!st_staging_folds_case(staging))
+        return LMC_OK;
     lmc_status status =
         st_listing_read_as_it_stands(&written, memory, staging->fd, staging->path, work->diag);
     for (size_t i = 0; i < work->tree.count; i++)
