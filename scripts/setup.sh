@@ -43,7 +43,8 @@ lmc_has() {
   qemu-user) command -v qemu-aarch64 && command -v qemu-arm ;;
   gcc-mingw-w64-x86-64) command -v x86_64-w64-mingw32-gcc ;;
   musl) ls /lib/ld-musl-* ;;
-  wine64) command -v wine ;;
+  wine) command -v wine && command -v wineserver ;;
+  wine64) ls /usr/lib/wine/wine64 ;;
   debhelper) command -v dh ;;
   dh-python) command -v dh_python3 ;;
   hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff && command -v h5ls ;;

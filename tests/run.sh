@@ -226,8 +226,8 @@ build_windows() {
 }
 
 part_windows() {
-  if ! lmc_has gcc-mingw-w64-x86-64 || ! lmc_has wine64; then
-    skip windows "needs a cross compiler and Wine (Debian: gcc-mingw-w64-x86-64 wine64)"
+  if ! lmc_has gcc-mingw-w64-x86-64 || ! lmc_has wine; then
+    skip windows "needs a cross compiler and Wine (Debian: gcc-mingw-w64-x86-64 wine wine64)"
   elif ! lmc_dependency_sources; then
     skip windows "needs the sources of zstd and SQLite from the package index"
   else
@@ -410,11 +410,11 @@ wheels_of() { # PLATFORM...
 }
 
 python_for_windows() { # WHEEL
-  if lmc_has gcc-mingw-w64-x86-64 && lmc_has wine64 && lmc_windows_python; then
+  if lmc_has gcc-mingw-w64-x86-64 && lmc_has wine && lmc_windows_python; then
     run_pytest "$part-windows" "$lmc_pytest" tests/python/windows -n "$lmc_jobs" --wheel "$1"
     WINEPREFIX="$root/build/wine" wineserver --kill || true
   else
-    skip "$part-windows" "needs wine64, MinGW, Python 3.11 as /usr/bin/python3, and the package index"
+    skip "$part-windows" "needs Wine, MinGW, Python 3.11 as /usr/bin/python3, and the package index"
   fi
 }
 
@@ -543,9 +543,10 @@ apt_for "benches" "a check: windows, pictures or stores," gcc-mingw-w64-x86-64 p
 apt_for "package" "the Debian packages, and cases with h5py," debhelper dh-python git lintian hdf5-tools python3-h5py
 apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 apt_for "arm32" "the part arm32" gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
-apt_for "windows" "the part windows" gcc-mingw-w64-x86-64 wine64
-apt_for "wheel" "the wheel for Windows" gcc-mingw-w64-x86-64 wine64
-apt_for "wheels" "wheels for systems that are not here" gcc-mingw-w64-x86-64 musl wine64 qemu-user libc6-dev-arm64-cross
+apt_for "windows" "the part windows" gcc-mingw-w64-x86-64 wine wine64
+apt_for "wheel" "the wheel for Windows" gcc-mingw-w64-x86-64 wine wine64
+apt_for "wheels" "wheels for systems that are not here" gcc-mingw-w64-x86-64 musl wine wine64 qemu-user \
+  libc6-dev-arm64-cross
 apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev
 apt_for "h5py hdf5 h5examples" "h5py, and some cases of hdf5 and h5examples," hdf5-tools python3-h5py python3-venv
 apt_for "hdf5 h5examples" "the cases with MPI and h5_parallel.py" python3-h5py-mpi openmpi-bin

@@ -117,6 +117,7 @@ def test_read_only_directory(tool, directory):
     check_only(directory, "m.safetensors")
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("command, gib, number", [("convert", 16, signal.SIGINT), ("convert", 16, signal.SIGTERM),
                                                   ("restore", 1, signal.SIGINT)])
 def test_interrupted(tool, directory, command, gib, number):

@@ -49,8 +49,8 @@ def finish(tool, source, kept, *options):
 
 
 @pytest.mark.parametrize("number, wanted, options",
-                         [(signal.SIGKILL, -signal.SIGKILL, ()), (signal.SIGTERM, 143, ("-j1",))],
-                         ids=["killed", "ended"])
+                         [pytest.param(signal.SIGKILL, -signal.SIGKILL, (), id="killed"),
+                          pytest.param(signal.SIGTERM, 143, ("-j1",), id="ended", marks=pytest.mark.posix("signals"))])
 def test_run_goes_on(tool, directory, number, wanted, options):
     source, status = unfinished(tool, directory, number)
     check(status == wanted, "status %d" % status)

@@ -202,6 +202,7 @@ def test_at_each_call(tool, directory, kind, action, make, size):
         case.check(what)
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("make", [snapshots, checkpoints], ids=["files", "directories"])
 @pytest.mark.parametrize("kind", ["new", "add", "replace", "drop"])
 def test_interrupted(tool, directory, kind, make):

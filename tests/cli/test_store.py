@@ -151,7 +151,15 @@ NAMES = {"plain": "model", "spaces": " two  words ", "nfc": NFC, "nfd": unicoded
          "\U0001f600\u6a21\u578b", "numbers": "30", "index": "index.sqlite", "mark": "store.json", "star": "*?[a]$(x)"}
 
 
-@pytest.mark.parametrize("names", [*([name] for name in NAMES), list(NAMES)], ids=[*NAMES, "all"])
+NOT_ON_WINDOWS = {"spaces", "newline", "controls", "quotes", "dots", "star"}
+
+
+def of_posix(names):
+    marks = [pytest.mark.posix("such names")] if NOT_ON_WINDOWS & set(names) else []
+    return pytest.param(names, marks=marks, id=names[0] if len(names) == 1 else "all")
+
+
+@pytest.mark.parametrize("names", [*(of_posix([name]) for name in NAMES), of_posix(list(NAMES))])
 def test_names(tool, directory, names):
     made = {NAMES[name]: small(directory, name, seed=i) for i, name in enumerate(names)}
     for name, path in made.items():
@@ -184,10 +192,12 @@ def test_name_and_name_below_it(tool, directory):
 NO_NAMES = {"empty": "", "dot": ".", "dots": "..", "hidden": ".x", "hidden_below": "a/.x", "up": "a/../b",
             "twice": "a//b", "before": "/a", "behind": "a/", "archive_above": "a.lmc/b", "segment": "s" * 201,
             "bytes": "\u00e9" * 101, "long": "/".join(["t" * 199] * 6),
-            "deep": "/".join(["d"] * 33), "no_utf8": "a\udcffb", "lock": ".lmc-lock"}
+            "deep": "/".join(["d"] * 33), "lock": ".lmc-lock"}
 
 
-@pytest.mark.parametrize("name", NO_NAMES.values(), ids=NO_NAMES)
+@pytest.mark.parametrize("name", [
+    *(pytest.param(name, id=kind) for kind, name in NO_NAMES.items()),
+    pytest.param("a\udcffb", id="no_utf8", marks=pytest.mark.posix("arguments that are no UTF-8"))])
 def test_no_names(tool, directory, name):
     path = small(directory)
     tool.run("store", "add", place(directory), path, "--as", name).expect(2)
@@ -198,6 +208,15 @@ def test_no_names(tool, directory, name):
         tool.run("store", *command, place(directory), name).expect(2)
     tool.run("store", "get", place(directory), name, "embed.weight").expect(2)
     check(tree_of(place(directory)) == before and not os.path.exists(os.path.join(directory, "back")), "changed")
+
+
+@pytest.mark.parametrize("name", ["a\\b", "c:x", "aux", "org/model."])
+def test_names_that_windows_cannot_have(tool, directory, name):
+    path = small(directory, "m")
+    if tool.for_windows:
+        tool.run("store", "add", "--as", name, place(directory), path).expect(2, "here: it ")
+    else:
+        add(tool, place(directory), path, name=name)
 
 
 def test_name_of_a_path(tool, directory):

@@ -418,6 +418,7 @@ def test_at_each_call(tool, directory, kind, action):
         case.check(what)
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("kind", ["new", "add", "replace", "drop"])
 def test_interrupted(tool, directory, kind):
     """Ctrl-C in the midst of the work leaves nothing, not even for a later command."""

@@ -256,7 +256,7 @@ def runner(wheel):
     """What a command line for a program of the wheel begins with."""
     if wheel.name == "windows-x86_64":
         if not shutil.which("wine"):
-            pytest.skip("needs Wine (Debian: wine64)")
+            pytest.skip("needs Wine (Debian: wine wine64)")
         return ["sh", os.path.join(ROOT, "tests", "support", "wine.sh")]
     own = wheel.machine == platform.machine()
     if wheel.name.startswith("musl"):

@@ -1,8 +1,8 @@
 #!/bin/sh
 # sh tests/support/wine.sh PROGRAM [ARGUMENT...]
 #
-# Runs a Windows program of a build under Wine (Debian: wine64). Wine keeps what the program takes for a machine in a
-# folder, build/wine or LMC_WINE_PREFIX, which the first call makes; that takes some seconds. CMake's toolchain file
+# Runs a Windows program of a build under Wine (Debian: wine wine64). Wine keeps what the program takes for a machine in
+# a folder, build/wine or LMC_WINE_PREFIX, which the first call makes; that takes some seconds. CMake's toolchain file
 # tests/format/cross/windows.cmake names this script as its emulator.
 set -eu
 
@@ -11,7 +11,8 @@ WINEPREFIX=${LMC_WINE_PREFIX:-$root/build/wine}
 WINEDEBUG=${WINEDEBUG:--all}
 # no windows that offer to install something, and no debugger that prints after a crash
 WINEDLLOVERRIDES=${WINEDLLOVERRIDES:-mscoree,mshtml=;winedbg.exe=d}
-export WINEPREFIX WINEDEBUG WINEDLLOVERRIDES
+LC_ALL=C.UTF-8 # names and arguments are UTF-8 for Wine
+export WINEPREFIX WINEDEBUG WINEDLLOVERRIDES LC_ALL
 unset DISPLAY WAYLAND_DISPLAY
 
 # The first program starts Wine's own ones, which keep its output open and stay for a while: it must not be one whose

@@ -1,5 +1,5 @@
 # CMake toolchain for Windows on x86-64 by MinGW's cross compiler, its programs run by Wine. The names are those of the
-# Debian packages gcc-mingw-w64-x86-64 and wine64.
+# Debian packages gcc-mingw-w64-x86-64, wine and wine64.
 set(CMAKE_SYSTEM_NAME Windows)
 set(CMAKE_SYSTEM_PROCESSOR AMD64)
 set(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc)

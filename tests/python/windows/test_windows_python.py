@@ -74,7 +74,7 @@ def python(pytestconfig, tmp_path_factory):
     if not os.path.exists(os.path.join(folder, "packages")):
         pytest.skip("there is no build/windows-python: lmc_windows_python of scripts/setup.sh makes it")
     if shutil.which("wine") is None:
-        pytest.skip("needs Wine (Debian: wine64)")
+        pytest.skip("needs Wine (Debian: wine wine64)")
     wheel, build = pytestconfig.getoption("--wheel"), pytestconfig.getoption("--cross")
     site = str(tmp_path_factory.mktemp("site"))
     if wheel:
