@@ -37,6 +37,9 @@ typedef struct new_name {
 #define REMOVE_AS_POSIX 0x2U
 #define REMOVE_READ_ONLY_TOO 0x10U
 
+#define BUSY_TRIES 40
+#define BUSY_MS 25
+
 static int set_information(HANDLE handle, void *information, size_t nbytes, int which)
 {
     IO_STATUS_BLOCK result;
@@ -48,6 +51,15 @@ static int set_information(HANDLE handle, void *information, size_t nbytes, int 
 static int is_unknown(int os_errno)
 {
     return os_errno == ENOTSUP || os_errno == EINVAL;
+}
+
+/* Whether to try again what is EBUSY: other programs, scanners for viruses above all, have a file open for moments. */
+static int is_tried_again(int os_errno, int *try_count)
+{
+    if (os_errno != EBUSY || ++*try_count > BUSY_TRIES)
+        return 0;
+    os_sleep_ms(BUSY_MS);
+    return 1;
 }
 
 /* ---- removing ---- */
@@ -98,13 +110,17 @@ static int open_to_move(int folder_fd, const char *name, HANDLE *handle, os_stat
 /* Removes a name if it is a folder, or if it is none; else `other`. */
 static int remove_kind(int folder_fd, const char *name, int is_folder, int other)
 {
-    HANDLE handle = NULL;
-    os_state state;
-    int os_errno = open_to_move(folder_fd, name, &handle, &state);
-    if (os_errno != 0)
-        return os_errno;
-    os_errno = (state.kind == OS_FOLDER) != is_folder ? other : remove_open(handle);
-    CloseHandle(handle);
+    int os_errno = 0;
+    int try_count = 0;
+    do {
+        HANDLE handle = NULL;
+        os_state state;
+        os_errno = open_to_move(folder_fd, name, &handle, &state);
+        if (os_errno == 0) {
+            os_errno = (state.kind == OS_FOLDER) != is_folder ? other : remove_open(handle);
+            CloseHandle(handle);
+        }
+    } while (is_tried_again(os_errno, &try_count));
     return os_errno;
 }
 
@@ -163,7 +179,7 @@ static int check_kinds(const os_state *from, const os_state *to)
     return from->kind == OS_FOLDER ? ENOTDIR : 0;
 }
 
-int os_rename(int folder_fd, const char *from, const char *to)
+static int rename_once(int folder_fd, const char *from, const char *to)
 {
     HANDLE handle = NULL;
     HANDLE old = NULL;
@@ -187,6 +203,16 @@ int os_rename(int folder_fd, const char *from, const char *to)
         }
     }
     CloseHandle(handle);
+    return os_errno;
+}
+
+int os_rename(int folder_fd, const char *from, const char *to)
+{
+    int os_errno = 0;
+    int try_count = 0;
+    do {
+        os_errno = rename_once(folder_fd, from, to);
+    } while (is_tried_again(os_errno, &try_count));
     return os_errno;
 }
 

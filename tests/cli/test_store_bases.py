@@ -192,7 +192,7 @@ def test_many_copies(tool, directory):
     """Each remains readable when the first of them goes, and then the second."""
     tensors = llm(layers=1, count=512)
     made = {}
-    for i in range(70):
+    for i in range(10 if tool.for_windows else 70):  # Wine takes minutes
         made["copy%02d" % i] = write_file(os.path.join(directory, "made"), "copy%02d" % i, tensors)
     tool.run("store", "add", place(directory), *made.values()).expect(0)
     for name in ("copy00", "copy01"):
