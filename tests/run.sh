@@ -399,7 +399,6 @@ part_wheel() { wheels_of "manylinux-$(uname -m)" windows-x86_64 macos-arm64; }
 part_wheels() { wheels_of all; }
 
 wheels_of() { # PLATFORM...
-  rm -rf dist
   if sh python/build_wheel.sh "$@" >build/log/wheels.txt; then
     with_build build_test run_pytest "$part" "$lmc_pytest" tests/python/test_wheel.py tests/python/test_wheels.py \
       --wheel "$(ls dist/lmcodec-*manylinux*"_$(uname -m)"*.whl)" --wheels dist -n "$lmc_jobs" --dist loadfile
