@@ -16,8 +16,6 @@
 #         kernels     the programs that meet the kernels, with the other kernel sets of the host
 #         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
 #         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
-#         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command, frames and
-#                     archives as of this machine
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
@@ -30,8 +28,8 @@
 #         python      the package lmcodec with the library of the build: NumPy, PyTorch (an old and a current one), the
 #                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types;
 #                     torch.distributed.checkpoint; Zarr, Dask, object stores
-#         wheel       wheels of lmcodec: for old Linux, used in an environment with no compiler; for Windows, used by a
-#                     Python for Windows; for macOS, looked at
+#         wheel       wheels of lmcodec: for old Linux, used in an environment with no compiler; for Windows and macOS,
+#                     looked at
 #         package     programs outside the tree against an installed LMC; the Debian packages: built, looked at, used;
 #                     the HDF5 plugin built by the compiler alone
 #         gpu         registers and spills of the kernels for a GPU (their emulation: unit)
@@ -41,7 +39,10 @@
 # alone:  search      fuzzing for new inputs, ten seconds a target (clang); what it finds depends on chance
 #         large       the command on files of several GiB (sparse, but as much to read), hundreds of kills; a GiB of
 #                     blocks through the emulated kernels for a GPU
-#         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine
+#         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command, frames and
+#                     archives as of this machine; once in a while a program hangs there when it ends
+#         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine; that for
+#                     Windows in a Python for Windows
 #         model       the quick start with a 90 MB model from PyPI
 #
 # Each part prints its counts. The last line is "N passed, N failed, N skipped" (after a SKIP line with the reason for
@@ -57,9 +58,9 @@ cd "$root"
 export LMC_JOBS="$lmc_jobs"
 
 short_parts="unit cli fuzz format checks"
-long_parts="sanitize thread kernels neon arm32 windows official transformers containers h5py hdf5 h5examples python"
+long_parts="sanitize thread kernels neon arm32 official transformers containers h5py hdf5 h5examples python"
 long_parts="$long_parts wheel package gpu benches slow quickstart"
-parts_alone="search large wheels model"
+parts_alone="search large windows wheels model"
 
 # ---- counting -------------------------------------------------------------------------------------
 
@@ -396,13 +397,15 @@ part_python() {
 # Two of the other platforms stand for all: the compiler is the same, the formats of libraries are others.
 part_wheel() { wheels_of "manylinux-$(uname -m)" windows-x86_64 macos-arm64; }
 
-part_wheels() { wheels_of all; }
+part_wheels() {
+  wheels_of all
+  python_for_windows dist/lmcodec-*-win_amd64.whl
+}
 
 wheels_of() { # PLATFORM...
   if sh python/build_wheel.sh "$@" >build/log/wheels.txt; then
     with_build build_test run_pytest "$part" "$lmc_pytest" tests/python/test_wheel.py tests/python/test_wheels.py \
       --wheel "$(ls dist/lmcodec-*manylinux*"_$(uname -m)"*.whl)" --wheels dist -n "$lmc_jobs" --dist loadfile
-    python_for_windows dist/lmcodec-*-win_amd64.whl
   else
     fail "the wheels could not be built"
   fi

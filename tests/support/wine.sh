@@ -14,6 +14,7 @@ WINEDLLOVERRIDES=${WINEDLLOVERRIDES:-mscoree,mshtml=;winedbg.exe=d}
 LC_ALL=C.UTF-8 # names and arguments are UTF-8 for Wine
 export WINEPREFIX WINEDEBUG WINEDLLOVERRIDES LC_ALL
 unset DISPLAY WAYLAND_DISPLAY
+unset TMPDIR # Wine's server would be another one for each value
 
 # The first program starts Wine's own ones, which keep its output open and stay for a while: it must not be one whose
 # output somebody reads to the end. wineserver fails if there is one.
