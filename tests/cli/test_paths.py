@@ -144,6 +144,7 @@ def test_tensor_names_in_messages(tool, directory):
 
 # ---- links ----
 
+@pytest.mark.posix("links")
 def test_links_to_links(tool, directory):
     content = small_model()
     place = os.path.join(directory, "place")
