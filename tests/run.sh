@@ -546,7 +546,6 @@ apt_for "package" "the Debian packages, and cases with h5py," debhelper dh-pytho
 apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 apt_for "arm32" "the part arm32" gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
 apt_for "windows" "the part windows" gcc-mingw-w64-x86-64 wine wine64
-apt_for "wheel" "the wheel for Windows" gcc-mingw-w64-x86-64 wine wine64
 apt_for "wheels" "wheels for systems that are not here" gcc-mingw-w64-x86-64 musl wine wine64 qemu-user \
   libc6-dev-arm64-cross
 apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev
