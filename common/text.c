@@ -63,7 +63,8 @@ int lmc_text_is_unsafe(uint32_t code_point)
            code_point == 0xfeff;
 }
 
-/* Writes the shown form of the next character to `piece` (16 bytes); returns the bytes it took. */
+/* Writes the shown form of the next character to `piece` (16 bytes); returns the bytes it took. kept: ASCII characters
+ * that are shown as they are. */
 static size_t escape_next(const unsigned char *src, size_t nbytes, const char *kept, char *piece)
 {
     uint32_t code_point = 0;

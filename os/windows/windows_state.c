@@ -89,10 +89,9 @@ int win_state(HANDLE handle, os_state *state)
     *state = (os_state){.kind = OS_OTHER, .device = UINT64_MAX, .inode = (uintptr_t)handle, .is_ours = 1};
     if (GetFileType(handle) != FILE_TYPE_DISK)
         return 0;
-    if (!GetFileInformationByHandle(handle, &info))
-        return GetLastError() == ERROR_INVALID_HANDLE
-                   ? 0
-                   : win_last_errno(); /* Wine: a stream that is a Unix file */
+    if (!GetFileInformationByHandle(handle,
+                                    &info)) /* Wine knows nothing of a redirected file: it is a stream */
+        return GetLastError() == ERROR_INVALID_HANDLE ? 0 : win_last_errno();
     const int is_folder = (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
     const int is_read_only = (info.dwFileAttributes & FILE_ATTRIBUTE_READONLY) != 0;
     state->kind = is_folder ? OS_FOLDER : OS_FILE;

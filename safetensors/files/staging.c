@@ -107,7 +107,7 @@ int st_staging_folds_case(const st_staging *staging)
 {
     const char *const name = lmc_last_component(staging->path);
     const size_t stem_nbytes = strlen(name) - strlen(PARTIAL_SUFFIX);
-    char *const other = lmc_path_join(staging->memory, "", name, "");
+    char *const other = st_duplicate(staging->memory, name);
     if (!other)
         return 1; /* not known */
     for (char *at = other + stem_nbytes; *at != '\0'; at++)
@@ -234,18 +234,28 @@ void st_staging_leave(st_staging *staging)
     staging->path = NULL;
 }
 
-/* Removes an open directory that has the unfinished one's name. Returns 0 or an errno. */
+/* 0 if both are of one directory, else an errno. */
+static int check_same(int one_fd, int other_fd)
+{
+    os_state one;
+    os_state other;
+    const int os_errno = os_fstat(one_fd, &one);
+    const int other_errno = os_errno != 0 ? os_errno : os_fstat(other_fd, &other);
+    return other_errno == 0 && !os_is_same_file(&one, &other) ? ENOENT : other_errno;
+}
+
+/* Removes an open directory that has the unfinished one's name. It is opened again by that name: Wine takes the
+ * descriptor of a renamed folder for whatever has its old path now. Returns 0 or an errno. */
 static int remove_open(const st_staging *staging, int fd)
 {
     const char *const name = lmc_last_component(staging->path);
     (void)os_set_permissions(fd, 0700);
-    /* opened again: Wine takes the descriptor of a renamed folder for whatever has its old path now */
     const int named_fd = os_open_own_folder(staging->parent_fd, name);
-    int os_errno = named_fd < 0 ? errno : check_name(fd, staging->parent_fd, name);
-    if (os_errno == 0)
-        os_errno = check_name(named_fd, staging->parent_fd, name);
+    int os_errno = named_fd < 0 ? errno : check_same(fd, named_fd);
     if (os_errno == 0)
         os_errno = st_remove_contents(named_fd);
+    if (os_errno == 0)
+        os_errno = check_name(fd, staging->parent_fd, name);
     if (named_fd >= 0)
         (void)os_close(named_fd);
     return os_errno != 0 ? os_errno : os_remove_folder(staging->parent_fd, name);

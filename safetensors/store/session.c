@@ -320,14 +320,19 @@ static int is_run_folder(int fd)
     return has_step;
 }
 
-/* Closed first: Windows keeps the folder until then. */
-static void remove_own_folder(st_store_session *store)
+static void close_folder(st_store_session *store)
 {
     if (store->lock_fd >= 0)
         os_close(store->lock_fd);
     if (store->fd >= 0)
         os_close(store->fd);
     store->lock_fd = store->fd = -1;
+}
+
+/* Windows keeps a folder as long as it is open. */
+static void remove_own_folder(st_store_session *store)
+{
+    close_folder(store);
     if (store->is_own_folder)
         (void)os_remove_folder(OS_HERE, store->path);
 }
@@ -454,10 +459,7 @@ void st_store_end(st_store_session *store, lmc_status status)
             (void)os_unlink(store->fd, ST_STORE_INDEX);
         remove_own_folder(store);
     }
-    if (store->lock_fd >= 0)
-        os_close(store->lock_fd);
-    if (store->fd >= 0)
-        os_close(store->fd);
+    close_folder(store);
     st_models_free(&store->models);
     if (store->options)
         st_release(store->options->allocator, store->true_path);

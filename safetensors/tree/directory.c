@@ -234,35 +234,41 @@ static lmc_status end_unfinished(st_tree_work *work, lmc_status status)
         cause);
 }
 
+/* Names the first entry of the tree whose name has not been written. */
+static lmc_status refuse_lost_name(st_tree_work *work, const st_listing *written)
+{
+    const lmc_allocator *const memory = work->options->allocator;
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < work->tree.count && status == LMC_OK; i++) {
+        const st_dir_entry *const entry = &work->tree.entries[i];
+        if (st_copied_is_list(entry))
+            continue;
+        char *const path = st_tree_output_path(work, entry, "");
+        if (!path)
+            status = st_fail_nomem(work->diag);
+        else if (!st_listing_find(written, path))
+            status = st_tree_refuse(
+                work, path, LMC_ERR_ARG,
+                "the output's file system takes this name and another one of the tree for the same");
+        st_release(memory, path);
+    }
+    return status;
+}
+
 /* As many names as were written must be there: where "a" and "A" are one name, a file of two has replaced the other. */
 static lmc_status check_names_differ(st_tree_work *work)
 {
     st_listing written;
     const st_staging *const staging = &work->staging;
-    const lmc_allocator *const memory = work->options->allocator;
-    size_t missing_count = work->copied_nbytes > 0;
+    size_t wanted_count = work->copied_nbytes > 0;
     if (!st_staging_folds_case(staging))
         return LMC_OK;
-    lmc_status status =
-        st_listing_read_as_it_stands(&written, memory, staging->fd, staging->path, work->diag);
     for (size_t i = 0; i < work->tree.count; i++)
-        missing_count += !st_copied_is_list(&work->tree.entries[i]);
-    missing_count -= status == LMC_OK ? written.count : 0;
-    for (size_t i = 0; i < work->tree.count && status == LMC_OK && missing_count > 0; i++) {
-        const st_dir_entry *const entry = &work->tree.entries[i];
-        if (st_copied_is_list(entry))
-            continue;
-        char *const path = st_tree_output_path(work, entry, "");
-        if (!path) {
-            status = st_fail_nomem(work->diag);
-        } else if (!st_listing_find(&written, path)) {
-            st_diag_set_file(work->diag, path);
-            status =
-                st_fail(work->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                        "the output's file system takes this name and another one of the tree for the same");
-        }
-        st_release(memory, path);
-    }
+        wanted_count += !st_copied_is_list(&work->tree.entries[i]);
+    lmc_status status = st_listing_read_as_it_stands(&written, work->options->allocator, staging->fd,
+                                                     staging->path, work->diag);
+    if (status == LMC_OK && written.count < wanted_count)
+        status = refuse_lost_name(work, &written);
     st_listing_free(&written);
     return status;
 }

@@ -134,6 +134,7 @@ static lmc_status check_name(const st_tree_work *work, const st_dir_entry *entry
     const lmc_allocator *const memory = work->options->allocator;
     char *const path = lmc_path_join(memory, work->in_path, entry->path, "");
     char *const out_path = st_tree_output_path(work, entry, work->out_path);
+    int os_errno = ENAMETOOLONG;
     lmc_status status = LMC_OK;
     if (!path || !out_path) {
         status = st_fail_nomem(work->diag);
@@ -143,6 +144,7 @@ static lmc_status check_name(const st_tree_work *work, const st_dir_entry *entry
         const char *const fault = os_name_fault(out_path);
         st_diag_set_file(work->diag, path);
         if (fault) {
+            os_errno = EINVAL;
             status = st_fail(work->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its name %s", fault);
         } else if (nbytes > work->name_nbytes_max) {
             status = st_fail(work->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
@@ -155,7 +157,7 @@ static lmc_status check_name(const st_tree_work *work, const st_dir_entry *entry
         }
     }
     if (status == LMC_ERR_ARG)
-        work->diag->os_errno = os_name_fault(out_path) ? EINVAL : ENAMETOOLONG;
+        work->diag->os_errno = os_errno;
     st_release(memory, path);
     st_release(memory, out_path);
     return status;

@@ -70,7 +70,7 @@ static void count_input(const char *name, int status)
     }
 }
 
-/* Runs and frees the inputs that wait. If they fail together alone, the last one is counted as failed. */
+/* Runs and frees the inputs that wait. If they fail only together, the last one is counted as failed. */
 static void run_waiting(void)
 {
     const int together = waiting_count > 0 ? run_inputs(waiting, waiting_count) : 0;

@@ -98,18 +98,18 @@ size_t cli_store_print_bases(const lmc_store_model *model, const char *before)
 static int check_name(const cli_args *args, const char *name)
 {
     char shown[160];
-    const char *const fault = os_components_fault(name);
     if (lmc_store_name_is_valid(name))
         return 1;
+    const char *const fault = os_components_fault(name);
+    cli_shown(shown, sizeof shown, name);
     if (fault)
-        (void)cli_usage_error(args->command, "no model can have the name \"%s\" here: it %s",
-                              cli_shown(shown, sizeof shown, name), fault);
+        (void)cli_usage_error(args->command, "no model can have the name \"%s\" here: it %s", shown, fault);
     else
         (void)cli_usage_error(
             args->command,
             "no model can have the name \"%s\": a name has up to 32 parts of 1 to %d bytes of "
             "UTF-8 with / between them; none begins with a dot, and none but the last ends in .lmc",
-            cli_shown(shown, sizeof shown, name), LMC_STORE_SEGMENT_NBYTES_MAX);
+            shown, LMC_STORE_SEGMENT_NBYTES_MAX);
     return 0;
 }
 
