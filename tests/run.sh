@@ -240,7 +240,7 @@ by_wine() {
   run_ctest windows windows unit
   run_pytest windows-frames "$lmc_pytest" tests/format/cross -n "$lmc_jobs" --cross build/windows \
     --emulator "sh $root/tests/support/wine.sh" --sets avx2,scalar
-  run_pytest windows-cli "$lmc_pytest" tests/cli -n "$lmc_jobs" --build build/windows --sample 3
+  run_pytest windows-cli "$lmc_pytest" tests/cli -n "$lmc_jobs" --build build/windows
   WINEPREFIX="$root/build/wine" wineserver --kill || true
 }
 

@@ -207,6 +207,7 @@ def test_aliases(tool, directory):
 
 # ---- the machine ----
 
+@pytest.mark.posix("TMPDIR: Wine itself writes there")
 def test_doctor(tool, directory):
     facts = json.loads(tool.run("doctor", "--json").expect(0).stdout)
     check(facts["version"] == tool.run("--version").stdout.split()[1], "version")
