@@ -28,8 +28,7 @@ def pytest_addoption(parser):
     group.addoption("--cross", metavar="DIR", help="a build for another processor")
     group.addoption("--emulator", metavar="COMMAND", help="runs the programs of that build")
     group.addoption("--sets", metavar="SET,...", help="the kernel sets of that processor")
-    group.addoption("--sample", type=int, nargs="?", const=1, metavar="N",
-                    help="the first N cases of each test function alone (default: 1)")
+    group.addoption("--sample", type=int, metavar="N", help="the first N cases of each test function alone")
     group.addoption("--seed", type=int, default=3, metavar="N", help="of random frames, chunks and archives")
     group.addoption("--count", type=int, default=100, metavar="N", help="of random frames and chunks")
 

@@ -215,10 +215,8 @@ def test_a_model_of_the_store_is_damaged(url, directory):
 def server(monkeypatch):
     for module in ("moto", "s3fs"):
         pytest.importorskip(module, reason="%s is not installed" % module)
-    import s3fs
     from s3_server import s3_server
     with s3_server("bucket") as variables:
-        s3fs.S3FileSystem.clear_instance_cache()
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         yield "s3://bucket/store"

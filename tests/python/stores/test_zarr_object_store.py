@@ -20,9 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 
 @pytest.fixture(scope="module")
 def server():
-    import s3fs
     with s3_server("bucket") as variables:
-        s3fs.S3FileSystem.clear_instance_cache()  # of another server, which this worker had before
         yield variables
 
 
