@@ -155,6 +155,37 @@ LMC_API void lmc_st_reader_free(lmc_st_reader *reader);
 LMC_NODISCARD LMC_API lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte, size_t nbytes,
                                                     void *dst, lmc_st_diag *diag);
 
+/* ---- the original, from anywhere ------------------------------------------------------------------ */
+
+/* Decoded blocks of the files that are read through it: each is decoded once as long as it stays. Threads of the cache
+ * decode ahead of a reader that goes through a file in order. All calls may be made by several threads at once. */
+typedef struct lmc_st_cache lmc_st_cache;
+
+/* nbytes: of the blocks, at least 1 MiB; what is in use may exceed it. 0: 64 MiB a thread. Of the options, the number
+ * of threads and the allocator count. Error: LMC_ERR_NOMEM. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_cache_create(uint64_t nbytes, const lmc_st_options *options,
+                                                     lmc_st_cache **cache, lmc_st_diag *diag);
+
+/* After all originals that are read through it. NULL is allowed. */
+LMC_API void lmc_st_cache_free(lmc_st_cache *cache);
+
+/* The bytes of the original of an archive, or of a plain file: lmc_st_original_nbytes() of them. */
+typedef struct lmc_st_original lmc_st_original;
+
+/* `file` and `cache` must stay until lmc_st_original_close(). Opens the frames of the large tensors; what is wrong with
+ * one is told when it is read. Errors: LMC_ERR_NOMEM, and of an archive whose original is no safetensors file, those of
+ * lmc_st_skeleton_read(). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_original_open(const lmc_st_file *file, lmc_st_cache *cache,
+                                                      lmc_st_original **original, lmc_st_diag *diag);
+
+/* No other call on the original may run. NULL is allowed. */
+LMC_API void lmc_st_original_close(lmc_st_original *original);
+
+/* Reads bytes [offset, offset + nbytes) of the original; those of an archive are verified. Errors: LMC_ERR_ARG (it has
+ * fewer bytes), and as lmc_st_read(). On failure dst holds undefined bytes. Several threads may read. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_original_read(lmc_st_original *original, uint64_t offset,
+                                                      size_t nbytes, void *dst, lmc_st_diag *diag);
+
 /* ---- what changes ---------------------------------------------------------------------------------
  * The tensors of an archive that were coded against those of another file differ from them in some elements. These can
  * be listed, or put into memory that holds the base, so that it holds the tensor of the archive afterwards:
@@ -231,6 +262,28 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_visit_archives(const char *in_path,
                                                        const lmc_st_compare_options *options,
                                                        int (*visit)(void *user, const lmc_st_file *file),
                                                        void *user, lmc_st_diag *diag);
+
+/* What an entry of a converted directory is. */
+typedef enum lmc_st_entry {
+    LMC_ST_ENTRY_FOLDER = 0,
+    LMC_ST_ENTRY_ARCHIVE = 1, /* restored to a file whose name is that of the archive without ".lmc" */
+    LMC_ST_ENTRY_COPY = 2     /* restored as it is */
+} lmc_st_entry;
+
+typedef int (*lmc_st_entry_fn)(void *user, const char *path, lmc_st_entry entry);
+
+/* Calls visit(user, path, entry) for everything that restoring the converted directory `in_path` would write: path is
+ * that of the entry, relative to the directory; folders come before what is in them. Nothing is opened. A result other
+ * than 0 ends the call successfully. Errors: LMC_ERR_IO, LMC_ERR_ARG (a link to a directory, a pipe, a device),
+ * LMC_ERR_CORRUPT (its list of copied files), LMC_ERR_LIMIT, LMC_ERR_NOMEM. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_visit_entries(const char *in_path, const lmc_st_options *options,
+                                                      lmc_st_entry_fn visit, void *user, lmc_st_diag *diag);
+
+/* Opens the archive of an entry, to be read with the bases that the options name for the directory. Errors: as
+ * lmc_st_open(). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_open_entry(const char *in_path, const char *entry_path,
+                                                   const lmc_st_compare_options *options, lmc_st_file **file,
+                                                   lmc_st_diag *diag);
 
 /* lmc_st_restore() to options->out_fd, but a plain safetensors file is copied once its header has been checked. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_cat(const char *in_path, const lmc_st_restore_options *options,

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_COMMANDS ((CLI_STORE_PLAN << 1) - 1)
+#define ALL_COMMANDS ((CLI_UNMOUNT << 1) - 1)
 #define RUN_ADDS (CLI_RUN_ADD | CLI_RUN_WATCH)
 #define ADDS (RUN_ADDS | CLI_STORE_ADD)
 #define RUN_WORK (RUN_ADDS | CLI_RUN_RESTORE | CLI_RUN_VERIFY | CLI_RUN_DROP | CLI_RUN_KEEP | CLI_RUN_DIFF)
 #define STORE_WORK (CLI_STORE_ADD | CLI_STORE_RESTORE | CLI_STORE_VERIFY | CLI_STORE_DROP | CLI_STORE_PLAN)
-#define WITH_BASE (CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_INFO | CLI_GET | CLI_DIFF)
+#define WITH_BASE (CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_INFO | CLI_GET | CLI_DIFF | CLI_MOUNT)
 
 const cli_option cli_options[] = {
     {CLI_OPT_JSON, 0, "json", NULL,
@@ -73,7 +73,13 @@ const cli_option cli_options[] = {
     {CLI_OPT_THREADS, 'j', "threads", "N",
      CLI_CONVERT | CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_DIFF | RUN_WORK | STORE_WORK,
      "number of threads; 0, the default, is one per core"},
+    {CLI_OPT_THREADS, 'j', "threads", "N", CLI_MOUNT,
+     "threads that answer, and threads that decode ahead; 0, the\ndefault, is one per core"},
     {CLI_OPT_THREADS, 'j', "threads", "N", CLI_BENCH, "number of threads; default 1, 0 is one per core"},
+    {CLI_OPT_CACHE, 0, "cache", "MIB", CLI_MOUNT, "memory for decoded blocks; default 64 for each thread"},
+    {CLI_OPT_FOREGROUND, 'f', "foreground", NULL, CLI_MOUNT, "do not go to the background"},
+    {CLI_OPT_IDLE, 0, "idle", "SECONDS", CLI_MOUNT, "unmount when nothing was read for so long"},
+    {CLI_OPT_ALLOW_OTHER, 0, "allow-other", NULL, CLI_MOUNT, "let other users read the files, too"},
     {CLI_OPT_FORCE, 'f', "force", NULL, CLI_CONVERT | CLI_RESTORE,
      "replace an existing output (a directory as a whole); write\n"
      "even to a terminal"},
@@ -124,15 +130,15 @@ const cli_option cli_options[] = {
 
 /* ---- what the table says ---- */
 
-unsigned cli_options_of(uint64_t command)
+uint64_t cli_options_of(uint64_t command)
 {
-    unsigned found = 0;
+    uint64_t found = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++)
         found |= (cli_options[i].commands & command) != 0 ? cli_options[i].bit : 0;
     return found;
 }
 
-const char *cli_option_name(unsigned bit)
+const char *cli_option_name(uint64_t bit)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if (cli_options[i].bit == bit)
@@ -281,6 +287,14 @@ static int apply_option(parser *parser, const cli_option *option, const char *va
         if (!read_count(value, LMC_STORE_DEPTH_MAX, &args->depth))
             fault = "the depth must be 1 to 62, not";
         break;
+    case CLI_OPT_IDLE:
+        if (!read_count(value, 100000000, &args->idle_s))
+            fault = "the number of seconds must be 1 or more, not";
+        break;
+    case CLI_OPT_CACHE:
+        if (!read_number(value, (uint64_t)1 << 24, &args->cache_mib) || args->cache_mib == 0)
+            fault = "the memory must be 1 MiB or more, not";
+        break;
     case CLI_OPT_LAST:
     case CLI_OPT_EVERY:
         if (!read_number(value, UINT64_MAX - 1, count) || *count == 0)
@@ -304,8 +318,10 @@ static int parse_option(parser *parser, const char *argument)
         const size_t length = is_long ? strcspn(at, "=") : 1;
         for (const cli_option *row = cli_options; row->name; row++)
             if (is_long ? strlen(row->name) == length && memcmp(row->name, at, length) == 0
-                        : row->letter == *at)
+                        : row->letter == *at) {
                 found = row;
+                parser->args->seen |= is_long ? 0 : row->bit;
+            }
         if (!found)
             return fail_parse(parser, "unknown option", argument);
         at += length;

@@ -8,36 +8,40 @@
 #include "lmc_store.h"
 
 /* Options, as bits of cli_args.seen. */
-#define CLI_OPT_OUTPUT (1u << 0)
-#define CLI_OPT_LEVEL (1u << 1)
-#define CLI_OPT_THREADS (1u << 2)
-#define CLI_OPT_FORCE (1u << 3)
-#define CLI_OPT_QUIET (1u << 4)
-#define CLI_OPT_VERBOSE (1u << 5)
-#define CLI_OPT_JSON (1u << 6)
-#define CLI_OPT_HELP (1u << 7)
-#define CLI_OPT_VERSION (1u << 8)
-#define CLI_OPT_STDOUT (1u << 9)
-#define CLI_OPT_RM (1u << 10)
-#define CLI_OPT_KEEP (1u << 11)
-#define CLI_OPT_TEST (1u << 12)
-#define CLI_OPT_NO_FSYNC (1u << 13)
-#define CLI_OPT_SALVAGE (1u << 14)
-#define CLI_OPT_SHA256 (1u << 15)
-#define CLI_OPT_RANGE (1u << 16)
-#define CLI_OPT_BASE (1u << 17)
-#define CLI_OPT_BASE_DIR (1u << 18)
-#define CLI_OPT_EXCLUDE (1u << 19)
-#define CLI_OPT_RAW (1u << 20)
-#define CLI_OPT_STEP (1u << 21)
-#define CLI_OPT_KEY_EVERY (1u << 22)
-#define CLI_OPT_DRY_RUN (1u << 23)
-#define CLI_OPT_LAST (1u << 24)
-#define CLI_OPT_EVERY (1u << 25)
-#define CLI_OPT_SETTLE (1u << 26)
-#define CLI_OPT_AS (1u << 27)
-#define CLI_OPT_DEPTH (1u << 28)
-#define CLI_OPT_APPLY (1u << 29)
+#define CLI_OPT_OUTPUT (UINT64_C(1) << 0)
+#define CLI_OPT_LEVEL (UINT64_C(1) << 1)
+#define CLI_OPT_THREADS (UINT64_C(1) << 2)
+#define CLI_OPT_FORCE (UINT64_C(1) << 3)
+#define CLI_OPT_QUIET (UINT64_C(1) << 4)
+#define CLI_OPT_VERBOSE (UINT64_C(1) << 5)
+#define CLI_OPT_JSON (UINT64_C(1) << 6)
+#define CLI_OPT_HELP (UINT64_C(1) << 7)
+#define CLI_OPT_VERSION (UINT64_C(1) << 8)
+#define CLI_OPT_STDOUT (UINT64_C(1) << 9)
+#define CLI_OPT_RM (UINT64_C(1) << 10)
+#define CLI_OPT_KEEP (UINT64_C(1) << 11)
+#define CLI_OPT_TEST (UINT64_C(1) << 12)
+#define CLI_OPT_NO_FSYNC (UINT64_C(1) << 13)
+#define CLI_OPT_SALVAGE (UINT64_C(1) << 14)
+#define CLI_OPT_SHA256 (UINT64_C(1) << 15)
+#define CLI_OPT_RANGE (UINT64_C(1) << 16)
+#define CLI_OPT_BASE (UINT64_C(1) << 17)
+#define CLI_OPT_BASE_DIR (UINT64_C(1) << 18)
+#define CLI_OPT_EXCLUDE (UINT64_C(1) << 19)
+#define CLI_OPT_RAW (UINT64_C(1) << 20)
+#define CLI_OPT_STEP (UINT64_C(1) << 21)
+#define CLI_OPT_KEY_EVERY (UINT64_C(1) << 22)
+#define CLI_OPT_DRY_RUN (UINT64_C(1) << 23)
+#define CLI_OPT_LAST (UINT64_C(1) << 24)
+#define CLI_OPT_EVERY (UINT64_C(1) << 25)
+#define CLI_OPT_SETTLE (UINT64_C(1) << 26)
+#define CLI_OPT_AS (UINT64_C(1) << 27)
+#define CLI_OPT_DEPTH (UINT64_C(1) << 28)
+#define CLI_OPT_APPLY (UINT64_C(1) << 29)
+#define CLI_OPT_FOREGROUND (UINT64_C(1) << 30)
+#define CLI_OPT_IDLE (UINT64_C(1) << 31)
+#define CLI_OPT_CACHE (UINT64_C(1) << 32)
+#define CLI_OPT_ALLOW_OTHER (UINT64_C(1) << 33)
 
 /* Commands, as bits of the table of options. */
 #define CLI_CONVERT (UINT64_C(1) << 0)
@@ -73,14 +77,16 @@
 #define CLI_STORE_DROP (UINT64_C(1) << 30)
 #define CLI_STORE_REPAIR (UINT64_C(1) << 31)
 #define CLI_STORE_PLAN (UINT64_C(1) << 32)
+#define CLI_MOUNT (UINT64_C(1) << 33)
+#define CLI_UNMOUNT (UINT64_C(1) << 34)
 
 /* Options that need no command. */
 #define CLI_OPT_GENERAL (CLI_OPT_TEST | CLI_OPT_VERSION | CLI_OPT_HELP)
 
 /* One option of some commands. An option whose help text differs from command to command has several rows. */
 typedef struct cli_option {
-    unsigned bit;
-    char letter; /* 0: none */
+    uint64_t bit;
+    char letter; /* 0: none; -f stands for both options that have it, of which no command has both */
     const char *name;
     const char *value; /* NULL: it takes none; else what it is, in capitals */
     uint64_t commands;
@@ -95,7 +101,7 @@ extern const cli_option cli_options[];
 #define CLI_EXCLUDES_MAX 64
 
 typedef struct cli_args {
-    unsigned seen;       /* CLI_OPT_* that were given */
+    uint64_t seen;       /* CLI_OPT_* that were given */
     const char *command; /* the first operand; NULL if there is none */
     char **operands;     /* the others, in argv, which is reordered */
     int operand_count;
@@ -115,6 +121,8 @@ typedef struct cli_args {
     uint64_t settle_ms;   /* milliseconds */
     const char *name;     /* the value of --as, or NULL */
     unsigned depth;       /* 0: not given */
+    unsigned idle_s;      /* likewise */
+    uint64_t cache_mib;   /* likewise */
 } cli_args;
 
 /* Reads a step: decimal, at most LMC_RUN_STEP_MAX. Returns 0 if the text is none. */
@@ -125,10 +133,10 @@ int cli_read_step(const char *text, uint64_t *step);
 int cli_args_parse(int argc, char **argv, cli_args *args, const char **fault, const char **subject);
 
 /* The options that a command has. */
-unsigned cli_options_of(uint64_t command);
+uint64_t cli_options_of(uint64_t command);
 
 /* The long name of an option, for messages. */
-const char *cli_option_name(unsigned option);
+const char *cli_option_name(uint64_t option);
 
 /* Prints a line or more for each option of a command. */
 void cli_print_options(uint64_t command);

@@ -26,7 +26,7 @@ typedef struct cli_command {
 
 /* One for each file of commands/; restore.c has cat, too. */
 extern const cli_command cli_convert, cli_restore, cli_verify, cli_cat, cli_ls, cli_info, cli_get, cli_diff,
-    cli_analyze, cli_bench, cli_doctor, cli_run, cli_store;
+    cli_analyze, cli_bench, cli_doctor, cli_run, cli_store, cli_mount, cli_unmount;
 
 /* All commands, and those of `run` and `store`, whose names are of two words; NULL ends them. */
 extern const cli_command *const cli_commands[];
@@ -52,6 +52,10 @@ int cli_usage_error(const char *command, const char *format, ...) LMC_PRINTF(2, 
 
 /* The exit status for a status of the library. */
 int cli_exit_status(lmc_status status);
+
+/* The line that names file, tensor, offset and cause; it never is longer than CLI_LINE_NBYTES. Returns line. */
+#define CLI_LINE_NBYTES 1400
+const char *cli_line(const lmc_st_diag *diag, char *line, size_t capacity);
 
 /* Prints the one line that names file, tensor, offset and cause. Returns the exit status. */
 int cli_report(const lmc_st_diag *diag);

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const cli_command *const cli_commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_cat,     &cli_ls,
-                                           &cli_info,    &cli_get,     &cli_diff,   &cli_analyze, &cli_bench,
-                                           &cli_doctor,  &cli_run,     &cli_store,  NULL};
+const cli_command *const cli_commands[] = {
+    &cli_convert, &cli_restore, &cli_verify, &cli_cat, &cli_ls,    &cli_info,  &cli_get,     &cli_diff,
+    &cli_analyze, &cli_bench,   &cli_doctor, &cli_run, &cli_store, &cli_mount, &cli_unmount, NULL};
 
 /* Set by a signal. The work notices it between two blocks and removes what it has written. */
 volatile int cli_cancel;
@@ -51,9 +51,13 @@ int cli_need_command(const cli_args *args)
 }
 
 /* Runs the command if it has all options that were given. */
-static int run_with_options(const cli_command *command, const cli_args *args, unsigned seen)
+static int run_with_options(const cli_command *command, const cli_args *args, uint64_t seen)
 {
-    const unsigned foreign = seen & ~cli_options_of(command->bit);
+    const uint64_t of_letter_f = CLI_OPT_FORCE | CLI_OPT_FOREGROUND;
+    const uint64_t known = cli_options_of(command->bit);
+    if ((seen & of_letter_f) == of_letter_f && (known & of_letter_f) != 0)
+        seen &= known | ~of_letter_f;
+    const uint64_t foreign = seen & ~known;
     if (foreign != 0)
         return cli_usage_error(command->name, "%s has no option --%s", command->name,
                                cli_option_name(foreign & ~(foreign - 1)));

@@ -35,20 +35,28 @@ int cli_exit_status(lmc_status status)
     }
 }
 
+const char *cli_line(const lmc_st_diag *diag, char *line, size_t capacity)
+{
+    char tensor[sizeof diag->tensor + 16] = "";
+    char offset[40] = "";
+    const int is_url = diag->os_errno == ENOENT && strstr(diag->file, "://") != NULL;
+    if (diag->has_tensor)
+        snprintf(tensor, sizeof tensor, "tensor \"%s\": ", diag->tensor);
+    if (diag->offset != LMC_ST_NO_OFFSET)
+        snprintf(offset, sizeof offset, "offset %llu: ", (unsigned long long)diag->offset);
+    snprintf(line, capacity, "%s: %s%s%s%s", diag->file, tensor, offset, diag->text,
+             is_url ? " (lmc-st reads local files; lmcodec.remote in Python reads URLs)" : "");
+    return line;
+}
+
 int cli_report(const lmc_st_diag *diag)
 {
     if (diag->os_errno == EPIPE && os_broken_pipe_ends()) { /* `lmc-st ls X | head`: nobody is to be told */
         reader_has_left = 1;
         return 128 + OS_SIGNAL_BROKEN_PIPE;
     }
-    fprintf(stderr, "lmc-st: %s: ", diag->file);
-    if (diag->has_tensor)
-        fprintf(stderr, "tensor \"%s\": ", diag->tensor);
-    if (diag->offset != LMC_ST_NO_OFFSET)
-        fprintf(stderr, "offset %llu: ", (unsigned long long)diag->offset);
-    const int is_url = diag->os_errno == ENOENT && strstr(diag->file, "://") != NULL;
-    fprintf(stderr, "%s%s\n", diag->text,
-            is_url ? " (lmc-st reads local files; lmcodec.remote in Python reads URLs)" : "");
+    char line[CLI_LINE_NBYTES];
+    fprintf(stderr, "lmc-st: %s\n", cli_line(diag, line, sizeof line));
     const int is_interrupted = diag->os_errno == EINTR && cli_cancel != 0;
     return cli_exit_status(is_interrupted ? LMC_ERR_CANCELLED : diag->status);
 }

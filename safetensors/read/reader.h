@@ -6,19 +6,13 @@
 #ifndef LMC_SAFETENSORS_READ_READER_H
 #define LMC_SAFETENSORS_READ_READER_H
 
-#include "safetensors/base/content.h"
+#include "safetensors/read/decoder.h"
 
 typedef struct st_reader {
-    st_frame frame; /* in a plain file not open: then only its file and index are known */
-    lmc_ctx *ctx;
-    st_content base;          /* what it was coded against; without steps if nothing */
-    size_t part_nbytes;       /* decoded at once: a block, or more if the base comes in larger parts */
-    lmc_block_entry *entries; /* of a frame without an index: the hashes of its blocks; else NULL */
-    int is_verified;          /* entries are right */
-    st_buffer content;        /* content bytes [content_begin, content_end), verified */
+    st_decoder decoder; /* in a plain file not open: then only its frame's file and index are known */
+    st_scratch scratch;
+    st_buffer content; /* content bytes [content_begin, content_end), verified */
     uint64_t content_begin, content_end;
-    st_buffer stored;         /* a part as it stands in the file */
-    st_buffer of_base, spare; /* for the base */
 } st_reader;
 
 /* Opens tensor `index`, which must exist. ctx: scratch for all reads, not needed for a plain file. Errors: as

@@ -141,7 +141,7 @@ static void visit(piece *piece, unsigned depth, uint64_t src, unsigned char *dst
 static lmc_status gather_pieces(const gathering *gathering, box *box)
 {
     st_view_reader *const reader = gathering->reader;
-    const lmc_allocator *const memory = &reader->stored.frame.file->memory;
+    const lmc_allocator *const memory = &reader->stored.decoder.frame.file->memory;
     piece piece = {.box = box, .element_nbytes = gathering->element_nbytes};
     for (unsigned i = 1; i < box->rank; i++) {
         const axis moved = box->axes[i];
@@ -164,7 +164,7 @@ static lmc_status gather_pieces(const gathering *gathering, box *box)
         const size_t nbytes = (size_t)(piece.last - piece.first);
         unsigned char *const bytes = st_buffer_grow(memory, &reader->piece, nbytes);
         if (!bytes)
-            return st_file_blame(reader->stored.frame.file, reader->listed.tensor,
+            return st_file_blame(reader->stored.decoder.frame.file, reader->listed.tensor,
                                  st_fail_nomem(gathering->diag), gathering->diag);
         LMC_TRY(st_reader_read(&reader->stored, piece.first, nbytes, bytes, gathering->diag));
         piece.bytes = bytes;
@@ -320,7 +320,7 @@ lmc_status st_view_reader_open(st_view_reader *reader, const lmc_st_file *file, 
 lmc_status st_view_reader_read(st_view_reader *reader, uint64_t first_byte, size_t nbytes, void *dst,
                                lmc_st_diag *diag)
 {
-    const st_frame *const stored = &reader->stored.frame;
+    const st_frame *const stored = &reader->stored.decoder.frame;
     unsigned char *at = dst;
     if (!reader->listed.view)
         return st_reader_read(&reader->stored, first_byte, nbytes, dst, diag);
@@ -362,7 +362,7 @@ lmc_status st_view_reader_read(st_view_reader *reader, uint64_t first_byte, size
 
 void st_view_reader_close(st_view_reader *reader)
 {
-    const lmc_allocator *const memory = &reader->stored.frame.file->memory;
+    const lmc_allocator *const memory = &reader->stored.decoder.frame.file->memory;
     st_buffer_free(memory, &reader->piece);
     st_buffer_free(memory, &reader->ahead);
     st_reader_close(&reader->stored);
@@ -455,7 +455,7 @@ static lmc_status create_reader(const lmc_st_file *file, uint64_t index, int of_
         created->reader.nbytes = st_file_tensor_nbytes(file, created->reader.listed.tensor);
     }
     if (status != LMC_OK && created) {
-        created->reader.stored.frame.file = file;
+        created->reader.stored.decoder.frame.file = file;
         lmc_st_reader_free(created);
     }
     *reader = status == LMC_OK ? created : NULL;
@@ -478,7 +478,7 @@ lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte, size_t
                               lmc_st_diag *diag)
 {
     st_call call;
-    const st_frame *const frame = &reader->reader.stored.frame;
+    const st_frame *const frame = &reader->reader.stored.decoder.frame;
     const uint64_t content_nbytes = reader->reader.nbytes;
     lmc_status status = st_call_begin(&call, frame->file->path, NULL, diag);
     if (status == LMC_OK && (first_byte > content_nbytes || nbytes > content_nbytes - first_byte))
@@ -492,7 +492,7 @@ void lmc_st_reader_free(lmc_st_reader *reader)
 {
     if (!reader)
         return;
-    const lmc_allocator memory = reader->reader.stored.frame.file->memory;
+    const lmc_allocator memory = reader->reader.stored.decoder.frame.file->memory;
     st_view_reader_close(&reader->reader);
     lmc_ctx_free(reader->ctx);
     st_release(&memory, reader);

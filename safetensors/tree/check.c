@@ -250,6 +250,54 @@ lmc_status st_tree_visit(const char *in_path, const st_options *options,
     return status;
 }
 
+/* ---- entries ---- */
+
+lmc_status lmc_st_visit_entries(const char *in_path, const lmc_st_options *options, lmc_st_entry_fn visit,
+                                void *user, lmc_st_diag *diag)
+{
+    st_call call;
+    st_listing tree = {0};
+    unsigned char *is_archive = NULL;
+    lmc_status status = st_call_begin_plain(&call, in_path, options, diag);
+    if (status == LMC_OK)
+        status = st_listing_read(&tree, call.options.allocator, in_path, call.diag);
+    if (status == LMC_OK)
+        status = st_copied_find_archives(&tree, in_path, &is_archive, call.diag);
+    int is_over = 0;
+    for (size_t i = 0; i < tree.count && status == LMC_OK && !is_over; i++) {
+        const st_dir_entry *const entry = &tree.entries[i];
+        if (!st_copied_is_list(entry))
+            is_over = visit(user, entry->path,
+                            entry->is_directory ? LMC_ST_ENTRY_FOLDER
+                            : is_archive[i]     ? LMC_ST_ENTRY_ARCHIVE
+                                                : LMC_ST_ENTRY_COPY);
+    }
+    st_release(call.options.allocator, is_archive);
+    st_listing_free(&tree);
+    return st_call_end(&call, status);
+}
+
+lmc_status lmc_st_open_entry(const char *in_path, const char *entry_path,
+                             const lmc_st_compare_options *options, lmc_st_file **file, lmc_st_diag *diag)
+{
+    st_call call;
+    st_tree_base base = {0};
+    *file = NULL;
+    lmc_status status = st_call_begin_compare(&call, in_path, options, diag);
+    st_options own = call.options;
+    char *const path = lmc_path_join(own.allocator, in_path, entry_path, "");
+    if (status == LMC_OK)
+        status = !path ? st_fail_nomem(call.diag) : st_tree_base_check(&call.options, call.diag);
+    if (status == LMC_OK)
+        status = st_tree_base_find(&base, &call.options, entry_path, lmc_is_archive_name(entry_path), &own,
+                                   call.diag);
+    if (status == LMC_OK)
+        status = st_file_open_input(path, &own, file, call.diag);
+    st_tree_base_free(&base, own.allocator);
+    st_release(own.allocator, path);
+    return st_call_end(&call, status);
+}
+
 lmc_status lmc_st_visit_archives(const char *in_path, const lmc_st_compare_options *options,
                                  int (*visit)(void *user, const lmc_st_file *file), void *user,
                                  lmc_st_diag *diag)

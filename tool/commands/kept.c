@@ -33,7 +33,7 @@ int cli_kept_has_output(const cli_args *args)
 
 int cli_kept_begin_line(cli_job *job, int is_verified)
 {
-    const unsigned seen = job->args->seen;
+    const uint64_t seen = job->args->seen;
     if (is_verified ? (seen & CLI_OPT_VERBOSE) == 0 : (seen & CLI_OPT_QUIET) != 0)
         return 0;
     cli_progress_clear(&job->progress);

@@ -1,0 +1,66 @@
+/*
+ * no_mount.c - os/mount.h where there are no file systems of processes, or no libfuse 3 to build with.
+ */
+#include "os/mount.h"
+
+#include <stdio.h>
+
+int os_names_add(os_names *names, const char *name, uint64_t node, os_kind kind)
+{
+    (void)names;
+    (void)name;
+    (void)node;
+    (void)kind;
+    return ENOSYS;
+}
+
+int os_mount_open(os_mount **mount, const char *path, const char *label, const char *type, int all_users,
+                  const os_mount_answers *answers, void *user, char *text, size_t capacity)
+{
+    (void)path;
+    (void)label;
+    (void)type;
+    (void)all_users;
+    (void)answers;
+    (void)user;
+    *mount = NULL;
+    (void)snprintf(text, capacity, "this lmc-st was built without libfuse 3 (Debian: libfuse3-dev)");
+    return ENOSYS;
+}
+
+int os_mount_serve(os_mount *mount, unsigned thread_count, unsigned idle_s, const volatile int *signal_number)
+{
+    (void)mount;
+    (void)thread_count;
+    (void)idle_s;
+    (void)signal_number;
+    return ENOSYS;
+}
+
+void os_mount_close(os_mount *mount)
+{
+    (void)mount;
+}
+
+int os_unmount(const char *path, const char *type)
+{
+    (void)path;
+    (void)type;
+    return ENOSYS;
+}
+
+int os_begin_background(void)
+{
+    return ENOSYS;
+}
+
+void os_end_start(int exit_status)
+{
+    (void)exit_status;
+}
+
+void os_log(const char *program, const char *text)
+{
+    (void)program;
+    (void)text;
+}

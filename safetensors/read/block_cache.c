@@ -1,0 +1,410 @@
+/*
+ * block_cache.c - a table of blocks by maker and number, a list of those that may go, and threads that take from a
+ * queue what is to be made ahead. One mutex guards all; it is not held while a block is made.
+ */
+#include "safetensors/read/block_cache.h"
+
+#include "safetensors/common/options.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* The table has a slot for so many bytes; blocks are larger, but at the ends of tensors. */
+#define SLOT_NBYTES ((uint64_t)64 << 10)
+
+/* How far ahead of a reader blocks are made, and a part of the cache that this takes at most. */
+#define AHEAD_NBYTES ((uint64_t)4 << 20)
+#define AHEAD_PART 4
+
+#define QUEUE_LENGTH 256
+
+#define CACHE_NBYTES_MIN ((uint64_t)1 << 20)
+#define CACHE_NBYTES_DEFAULT ((uint64_t)64 << 20) /* for a thread */
+
+typedef enum block_state { FREE, QUEUED, MADE_NOW, READY } block_state;
+
+struct st_block {
+    st_block_maker *maker;
+    uint64_t number;
+    block_state state;
+    int is_used;         /* a reader had it */
+    unsigned user_count; /* of a ready one */
+    st_buffer content;
+    st_block *next_in_slot;
+    st_block *older, *newer; /* among the ready ones, by their last use */
+    st_block *next_free;
+};
+
+typedef struct owned_scratch {
+    st_scratch scratch; /* the first member: one stands for the other */
+    struct owned_scratch *next;
+} owned_scratch;
+
+struct lmc_st_cache {
+    lmc_allocator memory;
+    pthread_mutex_t lock;
+    pthread_cond_t made;         /* a block is no longer being made */
+    pthread_cond_t queued;       /* there is something to make ahead, or the cache ends */
+    uint64_t nbytes, nbytes_max; /* of all blocks, those that are free included */
+    st_block **slots;
+    size_t slot_count; /* a power of two */
+    st_block *oldest, *newest;
+    st_block *free;
+    st_block *queue[QUEUE_LENGTH]; /* a ring; what is no longer QUEUED, its first reader has taken */
+    size_t queue_first, queue_count;
+    owned_scratch *scratches; /* that nobody uses */
+    pthread_t *threads;
+    unsigned thread_count;
+    int is_ending;
+};
+
+const unsigned char *st_block_bytes(const st_block *block)
+{
+    return block->content.bytes;
+}
+
+/* ---- the table ---- */
+
+static st_block **slot_of(const lmc_st_cache *cache, const st_block_maker *maker, uint64_t number)
+{
+    const uint64_t mixed =
+        ((uint64_t)(uintptr_t)maker + number) * 0x9E3779B97F4A7C15u; /* Fibonacci hashing */
+    return &cache->slots[(size_t)(mixed >> 32) & (cache->slot_count - 1)];
+}
+
+static st_block *find(const lmc_st_cache *cache, const st_block_maker *maker, uint64_t number)
+{
+    st_block *block = *slot_of(cache, maker, number);
+    while (block && !(block->maker == maker && block->number == number))
+        block = block->next_in_slot;
+    return block;
+}
+
+static void unlink_ready(lmc_st_cache *cache, st_block *block)
+{
+    *(block->older ? &block->older->newer : &cache->oldest) = block->newer;
+    *(block->newer ? &block->newer->older : &cache->newest) = block->older;
+    block->older = block->newer = NULL;
+}
+
+static void link_newest(lmc_st_cache *cache, st_block *block)
+{
+    block->older = cache->newest;
+    *(cache->newest ? &cache->newest->newer : &cache->oldest) = block;
+    cache->newest = block;
+}
+
+/* ---- room ---- */
+
+static void release_content(lmc_st_cache *cache, st_block *block)
+{
+    cache->nbytes -= block->content.capacity;
+    st_buffer_free(&cache->memory, &block->content);
+}
+
+/* Takes a block out of the table, and of the list of ready ones. Its room stays with it, for the next one. */
+static void drop(lmc_st_cache *cache, st_block *block)
+{
+    st_block **at = slot_of(cache, block->maker, block->number);
+    while (*at != block)
+        at = &(*at)->next_in_slot;
+    *at = block->next_in_slot;
+    if (block->state == READY)
+        unlink_ready(cache, block);
+    block->state = FREE;
+    block->next_free = cache->free;
+    cache->free = block;
+}
+
+/* Drops the block that was not used for longest. Returns 0: all are in use. */
+static int drop_oldest(lmc_st_cache *cache)
+{
+    st_block *block = cache->oldest;
+    while (block && block->user_count > 0)
+        block = block->newer;
+    if (block)
+        drop(cache, block);
+    return block != NULL;
+}
+
+/* 1 if the first free block has room for nbytes, and not for much more. If it has other room, it loses it. */
+static int fits_first_free(lmc_st_cache *cache, size_t nbytes)
+{
+    st_block *const block = cache->free;
+    if (!block || block->content.capacity == 0)
+        return 0;
+    if (block->content.capacity >= nbytes && block->content.capacity / 4 <= nbytes)
+        return 1;
+    release_content(cache, block);
+    return 0;
+}
+
+/* Takes a block with room for nbytes out of the free ones. NULL: out of memory; or all are in use, and it is not
+ * urgent: what a reader waits for may be more than the cache is meant to have. */
+static st_block *take_free(lmc_st_cache *cache, size_t nbytes, int is_urgent)
+{
+    int has_older = 1;
+    while (!fits_first_free(cache, nbytes) && has_older && cache->nbytes + nbytes > cache->nbytes_max)
+        has_older = drop_oldest(cache);
+    if (!has_older && !is_urgent)
+        return NULL;
+    if (!cache->free) {
+        cache->free = st_allocate_zeroed(&cache->memory, 1, sizeof *cache->free);
+        cache->nbytes += cache->free ? sizeof *cache->free : 0;
+    }
+    st_block *const block = cache->free;
+    if (!block)
+        return NULL;
+    if (block->content.capacity == 0) {
+        if (!st_buffer_grow(&cache->memory, &block->content, nbytes))
+            return NULL;
+        cache->nbytes += block->content.capacity;
+    }
+    cache->free = block->next_free;
+    return block;
+}
+
+/* Adds a block that is not there. NULL: as take_free(). */
+static st_block *add(lmc_st_cache *cache, st_block_maker *maker, uint64_t number, block_state state)
+{
+    st_block *const block = take_free(cache, maker->nbytes(maker, number), state != QUEUED);
+    st_block **const slot = slot_of(cache, maker, number);
+    if (!block)
+        return NULL;
+    *block = (st_block){.maker = maker, .number = number, .state = state, .content = block->content};
+    block->next_in_slot = *slot;
+    *slot = block;
+    return block;
+}
+
+/* ---- scratch ---- */
+
+static owned_scratch *take_scratch(lmc_st_cache *cache)
+{
+    owned_scratch *owned = cache->scratches;
+    if (owned) {
+        cache->scratches = owned->next;
+        return owned;
+    }
+    owned = st_allocate_zeroed(&cache->memory, 1, sizeof *owned);
+    if (owned && lmc_ctx_create(&cache->memory, &owned->scratch.ctx) != LMC_OK) {
+        st_release(&cache->memory, owned);
+        owned = NULL;
+    }
+    return owned;
+}
+
+static void give_scratch(lmc_st_cache *cache, owned_scratch *owned)
+{
+    owned->next = cache->scratches;
+    cache->scratches = owned;
+}
+
+/* ---- making blocks ---- */
+
+/* Makes a block whose state is MADE_NOW; the lock is released meanwhile. After a failure the block is gone. */
+static lmc_status make(lmc_st_cache *cache, st_block *block, lmc_st_diag *diag)
+{
+    owned_scratch *const owned = take_scratch(cache);
+    lmc_status status = owned ? LMC_OK : st_fail_nomem(diag);
+    if (owned) {
+        pthread_mutex_unlock(&cache->lock);
+        status = block->maker->make(block->maker, block->number, &owned->scratch, block->content.bytes, diag);
+        pthread_mutex_lock(&cache->lock);
+        give_scratch(cache, owned);
+    }
+    if (status == LMC_OK) {
+        block->state = READY;
+        link_newest(cache, block);
+    } else {
+        drop(cache, block);
+    }
+    pthread_cond_broadcast(&cache->made);
+    return status;
+}
+
+/* Has the blocks behind `number` made, as far as they are not there and there is room for them. */
+static void make_ahead(lmc_st_cache *cache, st_block_maker *maker, uint64_t number)
+{
+    const uint64_t part = cache->nbytes_max / AHEAD_PART;
+    const uint64_t nbytes_max = part < AHEAD_NBYTES ? part : AHEAD_NBYTES;
+    uint64_t nbytes = 0;
+    for (uint64_t next = number + 1; next < maker->block_count && cache->thread_count > 0; next++) {
+        nbytes += maker->nbytes(maker, next);
+        if (nbytes > nbytes_max || cache->queue_count == QUEUE_LENGTH)
+            return;
+        if (find(cache, maker, next))
+            continue;
+        st_block *const block = add(cache, maker, next, QUEUED);
+        if (!block)
+            return;
+        cache->queue[(cache->queue_first + cache->queue_count++) % QUEUE_LENGTH] = block;
+        pthread_cond_signal(&cache->queued);
+    }
+}
+
+static void *serve_queue(void *user)
+{
+    lmc_st_cache *const cache = user;
+    pthread_mutex_lock(&cache->lock);
+    for (;;) {
+        while (cache->queue_count == 0 && !cache->is_ending)
+            pthread_cond_wait(&cache->queued, &cache->lock);
+        if (cache->is_ending)
+            break;
+        st_block *const block = cache->queue[cache->queue_first];
+        cache->queue_first = (cache->queue_first + 1) % QUEUE_LENGTH;
+        cache->queue_count--;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+        if (block->state == QUEUED) {
+            block->state = MADE_NOW;
+            (void)make(cache, block, &diag); /* a reader that comes for it meets the fault again */
+        }
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return NULL;
+}
+
+lmc_status st_cache_get(lmc_st_cache *cache, st_block_maker *maker, uint64_t number, st_block **found,
+                        lmc_st_diag *diag)
+{
+    lmc_status status = LMC_OK;
+    *found = NULL;
+    pthread_mutex_lock(&cache->lock);
+    st_block *block = find(cache, maker, number);
+    while (block && block->state == MADE_NOW) {
+        pthread_cond_wait(&cache->made, &cache->lock);
+        block = find(cache, maker, number);
+    }
+    if (!block || block->state == QUEUED) {
+        if (block)
+            block->state = MADE_NOW;
+        else
+            block = add(cache, maker, number, MADE_NOW);
+        status = block ? make(cache, block, diag) : st_fail_nomem(diag);
+    }
+    if (status == LMC_OK) {
+        const st_block *const before = number > 0 ? find(cache, maker, number - 1) : NULL;
+        const int is_first_use = !block->is_used;
+        unlink_ready(cache, block);
+        link_newest(cache, block);
+        block->is_used = 1;
+        block->user_count++;
+        if (is_first_use && before && before->is_used)
+            make_ahead(cache, maker, number);
+        *found = block;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
+void st_cache_put(lmc_st_cache *cache, st_block *block)
+{
+    pthread_mutex_lock(&cache->lock);
+    block->user_count--;
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* A block of this maker, in whatever state. */
+static st_block *find_any(const lmc_st_cache *cache, const st_block_maker *maker)
+{
+    for (size_t i = 0; i < cache->slot_count; i++)
+        for (st_block *block = cache->slots[i]; block; block = block->next_in_slot)
+            if (block->maker == maker)
+                return block;
+    return NULL;
+}
+
+void st_cache_forget(lmc_st_cache *cache, st_block_maker *maker)
+{
+    pthread_mutex_lock(&cache->lock);
+    for (st_block *block = find_any(cache, maker); block; block = find_any(cache, maker)) {
+        if (block->state == MADE_NOW) {
+            pthread_cond_wait(&cache->made, &cache->lock);
+            continue;
+        }
+        drop(cache, block);
+        release_content(cache, block);
+    }
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* ---- begin and end ---- */
+
+static void free_cache(lmc_st_cache *cache)
+{
+    const lmc_allocator memory = cache->memory;
+    while (cache->free) {
+        st_block *const block = cache->free;
+        cache->free = block->next_free;
+        st_buffer_free(&memory, &block->content);
+        st_release(&memory, block);
+    }
+    while (cache->scratches) {
+        owned_scratch *const owned = cache->scratches;
+        cache->scratches = owned->next;
+        st_scratch_free(&owned->scratch, &memory);
+        lmc_ctx_free(owned->scratch.ctx);
+        st_release(&memory, owned);
+    }
+    pthread_mutex_destroy(&cache->lock);
+    pthread_cond_destroy(&cache->made);
+    pthread_cond_destroy(&cache->queued);
+    st_release(&memory, cache->slots);
+    st_release(&memory, cache->threads);
+    st_release(&memory, cache);
+}
+
+void lmc_st_cache_free(lmc_st_cache *cache)
+{
+    if (!cache)
+        return;
+    pthread_mutex_lock(&cache->lock);
+    cache->is_ending = 1;
+    pthread_cond_broadcast(&cache->queued);
+    pthread_mutex_unlock(&cache->lock);
+    for (unsigned i = 0; i < cache->thread_count; i++)
+        pthread_join(cache->threads[i], NULL);
+    free_cache(cache);
+}
+
+static lmc_status create_cache(const st_options *options, uint64_t nbytes, lmc_st_cache **created,
+                               lmc_st_diag *diag)
+{
+    const lmc_allocator *const memory = options->allocator;
+    const unsigned thread_count = options->thread_count ? options->thread_count : lmc_core_count();
+    const uint64_t wanted = nbytes ? nbytes : thread_count * CACHE_NBYTES_DEFAULT;
+    lmc_st_cache *const cache = st_allocate_zeroed(memory, 1, sizeof *cache);
+    if (!cache)
+        return st_fail_nomem(diag);
+    *cache = (lmc_st_cache){.memory = *memory, .slot_count = 1};
+    cache->nbytes_max = wanted < CACHE_NBYTES_MIN ? CACHE_NBYTES_MIN : wanted;
+    while (cache->slot_count < cache->nbytes_max / SLOT_NBYTES)
+        cache->slot_count *= 2;
+    pthread_mutex_init(&cache->lock, NULL);
+    pthread_cond_init(&cache->made, NULL);
+    pthread_cond_init(&cache->queued, NULL);
+    cache->slots = st_allocate_zeroed(memory, cache->slot_count, sizeof(st_block *));
+    cache->threads = st_allocate_zeroed(memory, thread_count, sizeof *cache->threads);
+    if (!cache->slots || !cache->threads) {
+        free_cache(cache);
+        return st_fail_nomem(diag);
+    }
+    /* fewer threads than were wanted make less ahead */
+    while (cache->thread_count < thread_count &&
+           pthread_create(&cache->threads[cache->thread_count], NULL, serve_queue, cache) == 0)
+        cache->thread_count++;
+    *created = cache;
+    return LMC_OK;
+}
+
+lmc_status lmc_st_cache_create(uint64_t nbytes, const lmc_st_options *options, lmc_st_cache **cache,
+                               lmc_st_diag *diag)
+{
+    st_call call;
+    *cache = NULL;
+    lmc_status status = st_call_begin_plain(&call, "", options, diag);
+    if (status == LMC_OK)
+        status = create_cache(&call.options, nbytes, cache, call.diag);
+    return st_call_end(&call, status);
+}

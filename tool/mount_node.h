@@ -1,0 +1,68 @@
+/*
+ * mount_node.h - the nodes of a mounted source, and the names in its folders. One thread at a time.
+ */
+#ifndef LMC_TOOL_MOUNT_NODE_H
+#define LMC_TOOL_MOUNT_NODE_H
+
+#include "os/mount.h"
+
+#include "lmc_st_experimental.h"
+
+/* What a node stands for. */
+typedef enum mount_kind {
+    MOUNT_FOLDER, /* of files, archives and converted directories: its names are read again when it has changed */
+    MOUNT_CONVERTED, /* a converted directory, whose names are read once, with all that is in it */
+    MOUNT_INNER,     /* a folder in a converted directory */
+    MOUNT_ARCHIVE,
+    MOUNT_COPY
+} mount_kind;
+
+typedef struct mount_file mount_file; /* mount_tree.c: an open file */
+
+typedef struct mount_node {
+    uint64_t number;
+    mount_kind kind;
+    char *name;      /* as it is shown */
+    char *path;      /* of what it stands for, below the source; "": the source itself */
+    os_state state;  /* of that; of an archive, nbytes is that of the original */
+    os_state stored; /* of that, as it is stored */
+    int is_known;    /* both were read */
+    os_state listed; /* of a folder when its names were read */
+    int is_listed;
+    struct mount_node **children; /* by name */
+    size_t child_count, child_capacity;
+    mount_file *file; /* while it is open */
+} mount_node;
+
+/* All nodes, by number from OS_MOUNT_ROOT on. None is freed before the end: the system may ask for it. */
+typedef struct mount_nodes {
+    const char *source;
+    mount_node **list;
+    size_t count, capacity;
+} mount_nodes;
+
+static inline int mount_is_folder(const mount_node *node)
+{
+    return node->kind <= MOUNT_INNER;
+}
+
+/* The path of what a node stands for; to be freed. NULL: out of memory. */
+char *mount_path(const mount_nodes *nodes, const mount_node *node);
+
+/* The root: of a directory, or the folder of an only file, which follows. Return NULL, and 0: out of memory. */
+mount_node *mount_add_root(mount_nodes *nodes);
+int mount_add_file(mount_nodes *nodes, mount_node *root, const char *name, size_t name_nbytes);
+
+/* A new node, in no folder yet. NULL: out of memory. */
+mount_node *mount_node_new(mount_nodes *nodes, mount_kind kind, const char *name, size_t name_nbytes,
+                           const char *path);
+
+/* Where the name is among the children, or would be; *is_there. */
+size_t mount_child_place(const mount_node *folder, const char *name, size_t nbytes, int *is_there);
+
+/* Reads the names of a folder, unless they are known and it has not changed. Errors: as lmc_st_visit_entries(). */
+lmc_status mount_list(mount_nodes *nodes, mount_node *folder, lmc_st_diag *diag);
+
+void mount_nodes_free(mount_nodes *nodes);
+
+#endif
