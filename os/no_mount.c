@@ -1,5 +1,5 @@
 /*
- * no_mount.c - os/mount.h where there are no file systems of processes, or no libfuse 3 to build with.
+ * no_mount.c - os/mount.h on systems other than Linux, and where there is no libfuse 3 to build with.
  */
 #include "os/mount.h"
 
@@ -24,7 +24,8 @@ int os_mount_open(os_mount **mount, const char *path, const char *label, const c
     (void)answers;
     (void)user;
     *mount = NULL;
-    (void)snprintf(text, capacity, "this lmc-st was built without libfuse 3 (Debian: libfuse3-dev)");
+    (void)snprintf(text, capacity,
+                   "that needs Linux, and an lmc-st that was built with libfuse 3 (Debian: libfuse3-dev)");
     return ENOSYS;
 }
 

@@ -16,6 +16,9 @@
 #define STORE_WORK (CLI_STORE_ADD | CLI_STORE_RESTORE | CLI_STORE_VERIFY | CLI_STORE_DROP | CLI_STORE_PLAN)
 #define WITH_BASE (CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_INFO | CLI_GET | CLI_DIFF | CLI_MOUNT)
 
+#define IDLE_S_MAX 100000000
+#define CACHE_MIB_MAX ((uint64_t)1 << 24)
+
 const cli_option cli_options[] = {
     {CLI_OPT_JSON, 0, "json", NULL,
      CLI_LS | CLI_ANALYZE | CLI_BENCH | CLI_RUN_LS | CLI_STORE_ADD | CLI_STORE_LS,
@@ -190,15 +193,6 @@ static int read_number(const char *text, uint64_t most, uint64_t *number)
     return lmc_read_number(&text, NULL, number) && *text == '\0' && *number <= most;
 }
 
-/* The same for one of at least 1. */
-static int read_count(const char *text, unsigned most, unsigned *count)
-{
-    uint64_t number = 0;
-    const int is_read = read_number(text, most, &number) && number > 0;
-    *count = (unsigned)number;
-    return is_read;
-}
-
 int cli_read_step(const char *text, uint64_t *step)
 {
     return read_number(text, LMC_RUN_STEP_MAX, step);
@@ -238,12 +232,44 @@ static const char *set_name(cli_args *args, const cli_option *option, const char
     }
 }
 
+/* Sets a number. Returns what is wrong with it, or NULL. */
+static const char *set_number(cli_args *args, const cli_option *option, const char *value)
+{
+    uint64_t number = 0;
+    const int is_number = read_number(value, UINT64_MAX - 1, &number);
+    const int is_count = is_number && number > 0;
+    switch (option->bit) {
+    case CLI_OPT_THREADS:
+        args->thread_count = (unsigned)number;
+        return is_number && number <= LMC_THREAD_COUNT_MAX
+                   ? NULL
+                   : "the number of threads must be 0 (all cores) to 256, not";
+    case CLI_OPT_STEP:
+        return cli_read_step(value, &args->step) ? NULL : "a step is a number of at most 2^63, not";
+    case CLI_OPT_KEY_EVERY:
+        args->key_every = (unsigned)number;
+        return is_count && number <= LMC_RUN_KEY_EVERY_MAX ? NULL
+                                                           : "a key frame is made every 1 to 63 steps, not";
+    case CLI_OPT_DEPTH:
+        args->depth = (unsigned)number;
+        return is_count && number <= LMC_STORE_DEPTH_MAX ? NULL : "the depth must be 1 to 62, not";
+    case CLI_OPT_IDLE:
+        args->idle_s = (unsigned)number;
+        return is_count && number <= IDLE_S_MAX ? NULL
+                                                : "a number of seconds, 1 to 100000000, is expected, not";
+    case CLI_OPT_CACHE:
+        args->cache_mib = number;
+        return is_count && number <= CACHE_MIB_MAX ? NULL : "the cache must have 1 to 16777216 MiB, not";
+    default: /* CLI_OPT_LAST, CLI_OPT_EVERY */
+        *(option->bit == CLI_OPT_LAST ? &args->last : &args->every) = number;
+        return is_count ? NULL : "a number above 0 is expected, not";
+    }
+}
+
 /* Sets what the option and its value say. */
 static int apply_option(parser *parser, const cli_option *option, const char *value)
 {
     cli_args *const args = parser->args;
-    uint64_t *const count = option->bit == CLI_OPT_LAST ? &args->last : &args->every;
-    uint64_t number = 0;
     double seconds = 0;
     char *end = NULL;
     const char *fault = NULL;
@@ -257,19 +283,10 @@ static int apply_option(parser *parser, const cli_option *option, const char *va
         if (args->level == LMC_LEVEL_DEFAULT && strcmp(value, "default") != 0)
             fault = "the level must be fast, default or max, not";
         break;
-    case CLI_OPT_THREADS:
-        if (!read_number(value, LMC_THREAD_COUNT_MAX, &number))
-            fault = "the number of threads must be 0 (all cores) to 256, not";
-        args->thread_count = (unsigned)number;
-        break;
     case CLI_OPT_SHA256:
         if (strspn(value, "0123456789abcdefABCDEF") != 64 || value[64] != '\0')
             fault = "a SHA-256 has 64 hexadecimal digits, unlike";
         args->sha256 = value;
-        break;
-    case CLI_OPT_STEP:
-        if (!cli_read_step(value, &args->step))
-            fault = "a step is a number of at most 2^63, not";
         break;
     case CLI_OPT_SETTLE:
         seconds = value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : -1;
@@ -279,27 +296,14 @@ static int apply_option(parser *parser, const cli_option *option, const char *va
         else
             args->settle_ms = (uint64_t)(seconds * 1000 + 0.5);
         break;
+    case CLI_OPT_THREADS:
+    case CLI_OPT_STEP:
     case CLI_OPT_KEY_EVERY:
-        if (!read_count(value, LMC_RUN_KEY_EVERY_MAX, &args->key_every))
-            fault = "a key frame is made every 1 to 63 steps, not";
-        break;
     case CLI_OPT_DEPTH:
-        if (!read_count(value, LMC_STORE_DEPTH_MAX, &args->depth))
-            fault = "the depth must be 1 to 62, not";
-        break;
     case CLI_OPT_IDLE:
-        if (!read_count(value, 100000000, &args->idle_s))
-            fault = "the number of seconds must be 1 or more, not";
-        break;
     case CLI_OPT_CACHE:
-        if (!read_number(value, (uint64_t)1 << 24, &args->cache_mib) || args->cache_mib == 0)
-            fault = "the memory must be 1 MiB or more, not";
-        break;
     case CLI_OPT_LAST:
-    case CLI_OPT_EVERY:
-        if (!read_number(value, UINT64_MAX - 1, count) || *count == 0)
-            fault = "a number above 0 is expected, not";
-        break;
+    case CLI_OPT_EVERY: fault = set_number(args, option, value); break;
     case CLI_OPT_RM: args->seen &= ~CLI_OPT_KEEP; break; /* the last one counts */
     case CLI_OPT_KEEP: args->seen &= ~CLI_OPT_RM; break;
     default: fault = value ? set_name(args, option, value, &subject) : NULL;

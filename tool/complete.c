@@ -104,10 +104,19 @@ static void offer_kind(const line *line, const char *kind)
 {
     static const struct {
         const char *kind, *files; /* what the shell is to offer */
-    } rows[] = {{"IN", "plain"},        {"SNAPSHOT", "plain"},      {"PATH", "plain"},
-                {"FILE", "either"},     {"OLD", "either"},          {"BASE", "either"},
-                {"DIR", "directories"}, {"RUN_DIR", "directories"}, {"STORE", "directories"},
-                {"OUT", "files"},       {"ARCHIVE", "archives"}};
+    } rows[] = {{"IN", "plain"},
+                {"SNAPSHOT", "plain"},
+                {"PATH", "plain"},
+                {"FILE", "either"},
+                {"OLD", "either"},
+                {"BASE", "either"},
+                {"DIR", "directories"},
+                {"RUN_DIR", "directories"},
+                {"STORE", "directories"},
+                {"OUT", "files"},
+                {"ARCHIVE", "archives"},
+                {"SOURCE", "archives"},
+                {"MOUNTPOINT", "directories"}};
     const int is_of_group = line->command && strchr(line->command->name, ' ');
     if (!line->option && (strcmp(kind, "A") == 0 || strcmp(kind, "B") == 0))
         kind = is_of_group ? "STEP" : "FILE";

@@ -96,9 +96,8 @@ static void print_help(FILE *out)
                  "  lmc-st -t FILE...         the same as \"lmc-st verify FILE...\"\n"
                  "  lmc-st --version          print the version\n"
                  "\n"
-                 "Exit status: 0 success, 1 bad data, 2 wrong usage (also: the output exists, no\n"
-                 "such tensor), 3 input or output failed or memory ran out, 128 + N after signal\n"
-                 "N (130: Ctrl-C; 141: output closed by its reader). The manual is lmc-st(1).\n");
+                 "Exit status: 0 success, 1 bad data, 2 wrong usage, 3 input or output failed or\n"
+                 "memory ran out, 128 + N after signal N. The manual is lmc-st(1).\n");
 }
 
 static int run_lmc_st(int argc, char **argv)

@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* files of a directory that say what it is (docs/archive.md, docs/run.md, docs/store.md) */
+#define LIST_OF_COPIES ".lmc-copied"
+#define RUN_LIST "run.json"
+#define STORE_MARK "store.json"
+
 #define SUFFIX_NBYTES (sizeof LMC_ARCHIVE_SUFFIX - 1)
 
 /* ---- nodes ---- */
@@ -103,17 +108,17 @@ static int add_child(mount_node *folder, mount_node *child)
     return 1;
 }
 
-static int has_list_of_copies(const char *path)
+static int has_file(const char *path, const char *name)
 {
-    char *const list = lmc_path_join(&lmc_memory_default, path, ".lmc-copied", "");
-    const int is_found = list && os_is_file(list);
-    free(list);
+    char *const file = lmc_path_join(&lmc_memory_default, path, name, "");
+    const int is_found = file && os_is_file(file);
+    free(file);
     return is_found;
 }
 
 mount_node *mount_add_root(mount_nodes *nodes)
 {
-    const int is_converted = lmc_is_archive_name(nodes->source) || has_list_of_copies(nodes->source);
+    const int is_converted = lmc_is_archive_name(nodes->source) || has_file(nodes->source, LIST_OF_COPIES);
     const mount_kind kind = !os_is_folder(nodes->source) ? MOUNT_INNER
                             : is_converted               ? MOUNT_CONVERTED
                                                          : MOUNT_FOLDER;
@@ -134,19 +139,6 @@ typedef struct tree_visit {
     int has_memory;
 } tree_visit;
 
-/* The folder in a converted directory that the entry of this path is in; it was visited before. */
-static mount_node *folder_of(const tree_visit *visit, const char *path)
-{
-    mount_node *folder = visit->root;
-    for (const char *slash = strchr(path, '/'); slash; slash = strchr(path, '/')) {
-        int is_there = 0;
-        const size_t place = mount_child_place(folder, path, (size_t)(slash - path), &is_there);
-        folder = folder->children[place];
-        path = slash + 1;
-    }
-    return folder;
-}
-
 static int add_entry(void *user, const char *path, lmc_st_entry entry)
 {
     tree_visit *const visit = user;
@@ -156,8 +148,14 @@ static int add_entry(void *user, const char *path, lmc_st_entry entry)
                             : entry == LMC_ST_ENTRY_ARCHIVE ? MOUNT_ARCHIVE
                                                             : MOUNT_COPY;
     char *const below = lmc_path_join(&lmc_memory_default, visit->root->path, path, "");
+    mount_node *folder = visit->root;
+    for (const char *at = path; at < name;
+         at = strchr(at, '/') + 1) { /* folders come before what is in them */
+        int is_there = 0;
+        folder = folder->children[mount_child_place(folder, at, strcspn(at, "/"), &is_there)];
+    }
     mount_node *const node = below ? mount_node_new(visit->nodes, kind, name, nbytes, below) : NULL;
-    visit->has_memory = node && add_child(folder_of(visit, path), node);
+    visit->has_memory = node && add_child(folder, node);
     if (node)
         node->is_listed = entry == LMC_ST_ENTRY_FOLDER;
     free(below);
@@ -187,24 +185,11 @@ typedef struct folder_visit {
     int pass; /* 0: what shows its own name; 1: archives and converted directories, whose names may be taken then */
 } folder_visit;
 
-/* 1 if a directory is a run or a store. */
-static int is_kept(const char *path)
-{
-    static const char *const marks[] = {"run.json", "store.json"};
-    int is_found = 0;
-    for (size_t i = 0; i < sizeof marks / sizeof marks[0] && !is_found; i++) {
-        char *const mark = lmc_path_join(&lmc_memory_default, path, marks[i], "");
-        is_found = mark && os_is_file(mark);
-        free(mark);
-    }
-    return is_found;
-}
-
 /* 1 for the files of a run or a store that are none of a step or a model, and for what is being written. */
 static int is_hidden(const folder_visit *visit, const char *name)
 {
     return strncmp(name, ".lmc-", 5) == 0 || strstr(name, ".lmc-st-partial") != NULL ||
-           (visit->is_kept && (strcmp(name, "run.json") == 0 || strcmp(name, "store.json") == 0 ||
+           (visit->is_kept && (strcmp(name, RUN_LIST) == 0 || strcmp(name, STORE_MARK) == 0 ||
                                strncmp(name, "index.sqlite", 12) == 0));
 }
 
@@ -218,17 +203,8 @@ static int kind_of(const char *path, const char *name, mount_kind *kind)
     if (state.kind == OS_FILE)
         *kind = has_suffix ? MOUNT_ARCHIVE : MOUNT_COPY;
     else
-        *kind = has_suffix || has_list_of_copies(path) ? MOUNT_CONVERTED : MOUNT_FOLDER;
+        *kind = has_suffix || has_file(path, LIST_OF_COPIES) ? MOUNT_CONVERTED : MOUNT_FOLDER;
     return 1;
-}
-
-/* The node that had this path before, if it stands for the same. */
-static mount_node *node_before(const folder_visit *visit, const char *path, mount_kind kind)
-{
-    for (size_t i = 0; i < visit->before_count; i++)
-        if (visit->before[i]->kind == kind && strcmp(visit->before[i]->path, path) == 0)
-            return visit->before[i];
-    return NULL;
 }
 
 static int visit_name(void *user, const char *name)
@@ -244,7 +220,10 @@ static int visit_name(void *user, const char *name)
         const size_t cut = strlen(name) - (is_cut ? SUFFIX_NBYTES : 0);
         (void)mount_child_place(visit->folder, name, cut, &is_taken);
         if (is_cut == visit->pass) {
-            mount_node *node = node_before(visit, path, kind);
+            mount_node *node = NULL;
+            for (size_t i = 0; i < visit->before_count && !node; i++)
+                if (visit->before[i]->kind == kind && strcmp(visit->before[i]->path, path) == 0)
+                    node = visit->before[i]; /* it stands for the same as before */
             if (!node)
                 node = mount_node_new(visit->nodes, kind, name, is_taken ? strlen(name) : cut, path);
             os_errno = node && add_child(visit->folder, node) ? 0 : ENOMEM;
@@ -261,7 +240,7 @@ static lmc_status list_folder(mount_nodes *nodes, mount_node *folder, const char
     folder_visit visit = {.nodes = nodes,
                           .folder = folder,
                           .path = path,
-                          .is_kept = is_kept(path),
+                          .is_kept = has_file(path, RUN_LIST) || has_file(path, STORE_MARK),
                           .before = before,
                           .before_count = folder->child_count};
     int os_errno = 0;

@@ -70,8 +70,8 @@ static lmc_status read_size(const mount_tree *tree, const mount_node *node, uint
     return status;
 }
 
-/* Looks at what the child `*place` of a folder stands for; a child that has changed is replaced by a new node. Returns 0
- * or an errno. */
+/* Looks at what the child `*place` of a folder stands for; a child that has changed is replaced by a new node. Returns
+ * 0 or an errno. */
 static int look_at(mount_tree *tree, mount_node **place)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -269,23 +269,6 @@ const os_mount_answers mount_tree_answers = {
 
 /* ---- begin and end ---- */
 
-/* Makes the root of a source that is an archive, with that as its only file. */
-static lmc_status begin_file(mount_tree *tree, mount_node *root, lmc_st_diag *diag)
-{
-    size_t nbytes = 0;
-    const char *const name = lmc_path_name(tree->nodes.source, &nbytes);
-    if (lmc_is_archive_name(tree->nodes.source))
-        nbytes -= strlen(LMC_ARCHIVE_SUFFIX);
-    if (!mount_add_file(&tree->nodes, root, name, nbytes)) {
-        cli_set_diag(diag, tree->nodes.source, LMC_ERR_NOMEM, "out of memory");
-        return LMC_ERR_NOMEM;
-    }
-    root->state.kind = OS_FOLDER;
-    root->state.permissions |=
-        (root->state.permissions & 0444) >> 2; /* who may read the file may look it up */
-    return read_size(tree, root->children[0], &root->children[0]->state.nbytes, diag);
-}
-
 lmc_status mount_tree_create(const char *path, const lmc_st_compare_options *options,
                              void (*log)(const lmc_st_diag *diag), mount_tree **created, lmc_st_diag *diag)
 {
@@ -307,7 +290,20 @@ lmc_status mount_tree_create(const char *path, const lmc_st_compare_options *opt
         tree->is_file = root->state.kind != OS_FOLDER;
         root->stored = root->state;
         root->is_known = 1;
-        status = tree->is_file ? begin_file(tree, root, diag) : mount_list(&tree->nodes, root, diag);
+        status = tree->is_file ? LMC_OK : mount_list(&tree->nodes, root, diag);
+    }
+    if (status == LMC_OK && tree->is_file) {
+        size_t nbytes = 0;
+        uint64_t unused = 0;
+        const char *const name = lmc_path_name(path, &nbytes);
+        const size_t cut = lmc_is_archive_name(path) ? strlen(LMC_ARCHIVE_SUFFIX) : 0;
+        root->state.kind = OS_FOLDER;
+        root->state.permissions |=
+            (root->state.permissions & 0444) >> 2; /* who may read the file may look it up */
+        if (mount_add_file(&tree->nodes, root, name, nbytes - cut))
+            status = read_size(tree, root->children[0], &unused, diag); /* it must be an archive */
+        else
+            cli_set_diag(diag, path, status = LMC_ERR_NOMEM, "out of memory");
     }
     if (status != LMC_OK) {
         mount_tree_free(tree);

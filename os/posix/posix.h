@@ -23,4 +23,7 @@ static inline int posix_folder(int folder_fd)
     return folder_fd == OS_HERE ? AT_FDCWD : folder_fd;
 }
 
+/* Unmounts what is at the path, as the superuser does it or by the helper of libfuse. Returns 0 or an errno. */
+int posix_unmount(const char *path);
+
 #endif

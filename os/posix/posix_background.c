@@ -12,18 +12,6 @@
 
 static int report_fd = -1; /* the parent reads its exit status from it */
 
-/* The exit status that the child reports, or ends with. */
-static int wait_for_child(int fd, pid_t child)
-{
-    unsigned char reported = 0;
-    int status = 0;
-    if (os_read(fd, &reported, 1) == 1)
-        return reported;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
 int os_begin_background(void)
 {
     int ends[2];
@@ -37,8 +25,14 @@ int os_begin_background(void)
         return os_errno;
     }
     if (child > 0) {
+        unsigned char reported = 0;
+        int status = 0;
         close(ends[1]);
-        _exit(wait_for_child(ends[0], child));
+        if (os_read(ends[0], &reported, 1) == 1)
+            _exit(reported);
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+            continue;
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
     }
     close(ends[0]);
     report_fd = ends[1];

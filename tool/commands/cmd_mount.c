@@ -25,8 +25,8 @@ static const char after_mount[] =
     "\nA read of damaged data fails with an input/output error, and the system's log\n"
     "(with -f, standard error) names file, tensor and cause; other reads go on.\n";
 
-static const char about_unmount[] =
-    "Unmounts what \"lmc-st mount\" has mounted at MOUNTPOINT. fusermount3 -u does the same.\n";
+static const char about_unmount[] = "Unmounts what \"lmc-st mount\" has mounted at MOUNTPOINT.\n"
+                                    "fusermount3 -u does the same.\n";
 
 /* ---- messages ---- */
 
@@ -145,34 +145,30 @@ static int serve(const cli_args *args, const mount_paths *paths, mount_tree *tre
     return CLI_SYSTEM;
 }
 
-static int mount_at(const cli_args *args, const mount_paths *paths)
-{
-    mount_tree *tree = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    lmc_st_compare_options options = cli_compare_options(args);
-    options.common.cancel = NULL; /* a signal ends the mount, but no read */
-    options.base = paths->base;
-    options.base_dirs = (const char *const *)paths->base_dirs;
-    if ((args->seen & CLI_OPT_FOREGROUND) == 0) {
-        const int os_errno = os_begin_background();
-        if (os_errno != 0)
-            return cli_fail_os(paths->mountpoint, os_errno, "cannot go to the background");
-    }
-    if (mount_tree_create(paths->source, &options, log_fault, &tree, &diag) != LMC_OK)
-        return cli_report(&diag);
-    return serve(args, paths, tree);
-}
-
 static int run_mount(const cli_args *args)
 {
     mount_paths paths = {0};
+    mount_tree *tree = NULL;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (args->operand_count != 2)
         return cli_usage_error("mount", "mount takes SOURCE and MOUNTPOINT");
     int exit_status = cli_base_check(args, args->operands[0]);
     if (exit_status == CLI_OK)
         exit_status = find_paths(args, &paths);
-    if (exit_status == CLI_OK)
-        exit_status = mount_at(args, &paths);
+    if (exit_status == CLI_OK && (args->seen & CLI_OPT_FOREGROUND) == 0) {
+        const int os_errno = os_begin_background();
+        if (os_errno != 0)
+            exit_status = cli_fail_os(paths.mountpoint, os_errno, "cannot go to the background");
+    }
+    if (exit_status == CLI_OK) {
+        lmc_st_compare_options options = cli_compare_options(args);
+        options.common.cancel = NULL; /* a signal ends the mount, but no read */
+        options.base = paths.base;
+        options.base_dirs = (const char *const *)paths.base_dirs;
+        exit_status = mount_tree_create(paths.source, &options, log_fault, &tree, &diag) == LMC_OK
+                          ? serve(args, &paths, tree)
+                          : cli_report(&diag);
+    }
     free_paths(&paths);
     return exit_status;
 }
