@@ -36,6 +36,8 @@ lmc_has() {
   libzstd-dev) lmc_has_header zstd.h ;;
   libsqlite3-dev) lmc_has_header sqlite3.h ;;
   libbz2-dev) lmc_has_header bzlib.h ;;
+  libfuse3-dev) lmc_has_header fuse3/fuse_log.h ;;
+  fuse3) command -v fusermount3 ;;
   gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
   libc6-dev-arm64-cross) printf '#include <stdio.h>\n' | aarch64-linux-gnu-gcc -E - ;;
   gcc-arm-linux-gnueabihf) command -v arm-linux-gnueabihf-gcc ;;
