@@ -3,7 +3,7 @@
 
     python3 bench/mount.py BUILD [--mib N] [--model DIR] [--threads N] [--rounds N] [--json FILE]
 
-BUILD has tool/lmc-st (build/bench, as `sh bench/run.sh` makes it). The model is that of bench/serving.py: real weights
+BUILD has tool/lmc-st (`sh bench/run.sh` makes build/bench). The model is that of bench/serving.py: real weights
 in bf16, repeated until they have --mib (default 2048). Archive and plain file are in the page cache. Each round mounts
 anew and measures in turn, in this process:
 
@@ -12,11 +12,11 @@ anew and measures in turn, in this process:
     second    the same again: it is in the page cache
     mapped    the mounted file of a new mount, mapped; each page is touched in order
     random    2000 reads of 64 KiB of a new mount, at random places: median and 99th percentile
-    load      all tensors by safetensors.safe_open(), from the plain file, from a new mount, and
-              from a file that `lmc-st restore` writes first (it is not forced to the disk)
+    load      all tensors by safetensors.safe_open(), from the plain file, from a new mount, and from a file that
+              `lmc-st restore` writes first (it is not forced to the disk)
 
-The fastest of the rounds counts; all bytes are compared once. Needs /dev/fuse and fusermount3; safetensors and torch for
-`load`, which is left out without them.
+The fastest of the rounds counts; all bytes are compared once. Needs /dev/fuse and fusermount3; safetensors and torch
+for `load`, which is left out without them.
 """
 
 import contextlib

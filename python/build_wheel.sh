@@ -7,10 +7,10 @@
 #   macos-arm64 macos-x86_64              macOS 11.0 or newer
 #   windows-x86_64                        Windows 10 or newer
 #
-# It needs Debian's packages build-essential, cmake, libxxhash-dev and python3-venv. From the package index it installs
-# the tools for wheels and a C compiler into build/venv-wheel: zig, which has the headers and libraries of all these
-# systems. zstd and SQLite are compiled from sources in Python packages (lmc_dependency_sources of scripts/setup.sh).
-# No wheel is run here.
+# It needs Debian's packages build-essential, cmake, libxxhash-dev and python3-venv, and libfuse3-dev for `lmc-st mount`.
+# From the package index it installs the tools for wheels and a C compiler into build/venv-wheel: zig, which has the
+# headers and libraries of all these systems. zstd and SQLite are compiled from sources in Python packages
+# (lmc_dependency_sources of scripts/setup.sh). No wheel is run here.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -31,6 +31,7 @@ for platform in "$@"; do
 done
 
 lmc_apt build-essential cmake libxxhash-dev python3-venv >&2
+(lmc_apt libfuse3-dev) >&2 || echo "set-up: lmc-st in the wheels will have no mount" >&2
 lmc_venv_wheel >&2
 venv=$lmc_venv_dir
 PATH=$venv/bin:$PATH
@@ -71,7 +72,8 @@ build() { # PLATFORM
   sources=$root/build/dependencies/src
   libraries=$root/build/dependencies/zig-$1
   lmc_dependencies_for "zig-$1" "$zig cc -target $target" "$zig ar"
-  rm -rf "$work/wheel"
+  rm -rf "$work/wheel" "$sources/fuse3"
+  fuse_header=$(lmc_header_path fuse3/fuse_log.h 2>/dev/null) && cp -R "$(dirname "$fuse_header")" "$sources/"
   CFLAGS="$flags" CMAKE_BUILD_PARALLEL_LEVEL="$lmc_jobs" _PYTHON_HOST_PLATFORM="$python_platform" \
     python -m build --wheel --no-isolation --outdir "$work/wheel" \
     -Cbuild-dir="$work/cmake" -Cinstall.strip=false $set_plugin_dir \
@@ -79,7 +81,7 @@ build() { # PLATFORM
     -Ccmake.define.LMC_ZIG="$zig" -Ccmake.define.LMC_ZIG_TARGET="$target" -Ccmake.define.LMC_WERROR=OFF \
     -Ccmake.define.LMC_XXHASH_INCLUDE_DIR="$sources" -Ccmake.define.LMC_ZSTD_INCLUDE_DIR="$sources" \
     -Ccmake.define.LMC_ZSTD_LIBRARY="$libraries/libzstd.a" -Ccmake.define.LMC_SQLITE_INCLUDE_DIR="$sources" \
-    -Ccmake.define.LMC_SQLITE_LIBRARY="$libraries/libsqlite3.a"
+    -Ccmake.define.LMC_SQLITE_LIBRARY="$libraries/libsqlite3.a" -Ccmake.define.LMC_FUSE_INCLUDE_DIR="$sources"
 }
 
 # For another processor auditwheel takes no name of a platform: it finds the oldest that will do.
