@@ -9,12 +9,13 @@
 
 /* What one thread decodes with. */
 typedef struct st_scratch {
+    const lmc_allocator *memory; /* of the buffers */
     lmc_ctx *ctx;
     st_buffer stored;         /* a part as it stands in the file */
     st_buffer of_base, spare; /* for the base */
 } st_scratch;
 
-void st_scratch_free(st_scratch *scratch, const lmc_allocator *memory); /* all but ctx */
+void st_scratch_free(st_scratch *scratch); /* all but ctx */
 
 typedef struct st_decoder {
     st_frame frame;

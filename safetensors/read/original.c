@@ -141,14 +141,17 @@ static size_t nbytes_of_block(const st_block_maker *maker, uint64_t number)
     return (size_t)(left < run->block_nbytes ? left : run->block_nbytes);
 }
 
-/* Decodes all parts of a tensor, to dst one behind the other, or each to its start. */
-static lmc_status decode_whole(st_decoder *decoder, st_scratch *scratch, unsigned char *dst, int to_start,
+/* Decodes all parts of a tensor, to dst one behind the other; dst NULL: only to verify them. */
+static lmc_status decode_whole(st_decoder *decoder, st_scratch *scratch, unsigned char *dst,
                                lmc_st_diag *diag)
 {
     const uint64_t nbytes = decoder->frame.info.content_nbytes;
+    unsigned char *const room =
+        dst ? dst : st_buffer_grow(scratch->memory, &scratch->spare, decoder->part_nbytes);
+    if (!room)
+        return st_fail_nomem(diag);
     for (uint64_t at = 0; at < nbytes; at += decoder->part_nbytes)
-        LMC_TRY(
-            st_decoder_decode(decoder, scratch, at / decoder->part_nbytes, dst + (to_start ? 0 : at), diag));
+        LMC_TRY(st_decoder_decode(decoder, scratch, at / decoder->part_nbytes, dst ? dst + at : room, diag));
     return decoder->entries && !decoder->is_verified ? st_decoder_verify(decoder, diag) : LMC_OK;
 }
 
@@ -171,10 +174,11 @@ static lmc_status make_part(lmc_st_original *original, run *run, uint64_t part, 
     lmc_status status = LMC_OK;
     if (!decoder->frame.coded)
         return read_unopened(original->file, run, part * run->block_nbytes, nbytes, scratch->ctx, dst, diag);
-    if (decoder->entries) { /* nothing of it counts before all was verified */
+    if (decoder
+            ->entries) { /* nothing of it counts before all was verified; it has no base, whose room is used */
         pthread_mutex_lock(&original->lock);
         if (!decoder->is_verified)
-            status = decode_whole(decoder, scratch, dst, 1, diag);
+            status = decode_whole(decoder, scratch, NULL, diag);
         pthread_mutex_unlock(&original->lock);
     }
     return status == LMC_OK ? st_decoder_decode(decoder, scratch, part, dst, diag) : status;
@@ -223,7 +227,7 @@ static lmc_status make_small(lmc_st_original *original, const run *run, st_scrat
             next = at + st_file_tensor_nbytes(file, tensor);
             lmc_status status = st_decoder_open(&decoder, file, scratch->ctx, tensor, diag);
             if (status == LMC_OK)
-                status = decode_whole(&decoder, scratch, dst, 0, diag);
+                status = decode_whole(&decoder, scratch, dst, diag);
             st_decoder_close(&decoder);
             LMC_TRY(status);
             tensor++;
