@@ -540,7 +540,7 @@ lmc_apt $packages
 lmc_find_pytest xxhash zstandard || lmc_find_pytest || true
 # shells to complete in, and tools that look at the manual and at system calls
 apt_for "cli slow" "some cases of the part cli" fish mandoc strace zsh
-apt_for "cli slow sanitize python transformers" "the cases of lmc-st mount" fuse3 libfuse3-dev
+apt_for "cli slow sanitize transformers containers package" "the cases of lmc-st mount" fuse3 libfuse3-dev
 apt_for "unit kernels" "the example h5_direct_chunks" libhdf5-dev
 apt_for "benches" "a check: windows, pictures or stores," gcc-mingw-w64-x86-64 python3-matplotlib python3-zstandard
 apt_for "package" "the Debian packages, and cases with h5py," debhelper dh-python git libfuse3-dev lintian hdf5-tools \

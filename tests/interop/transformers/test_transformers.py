@@ -155,6 +155,28 @@ def test_without_restoring(model):
             check(values.equal(model.seen.weights[tensor]), f"{name}: {tensor} differs")
 
 
+def test_mounted(model):
+    """transformers and safetensors, which maps files, load what `lmc-st mount` shows."""
+    model.convert()
+    place = model.path("mounted")
+    os.mkdir(place)
+    done = subprocess.run([model.tool, "mount", model.archives, place], capture_output=True, text=True, timeout=300)
+    if done.returncode == 3:
+        pytest.skip("nothing can be mounted here: " + done.stderr)
+    check(done.returncode == 0, f"mount: exit {done.returncode}: {done.stderr}")
+    try:
+        check_equal(tree(model.folder), tree(place))
+        model.check_loads(place)
+        for name in model.weights():
+            with safetensors.safe_open(os.path.join(place, name), "pt") as file:
+                for tensor in file.keys():
+                    check(file.get_tensor(tensor).equal(model.seen.weights[tensor]), f"{name}: {tensor} differs")
+    finally:
+        file = None  # what is mapped is in use
+        done = subprocess.run([model.tool, "unmount", place], capture_output=True, text=True, timeout=300)
+    check(done.returncode == 0, f"unmount: exit {done.returncode}: {done.stderr}")
+
+
 def test_damaged(model):
     """One flipped bit in the last archive: nothing is restored, and the file is named."""
     model.convert()
