@@ -375,6 +375,7 @@ int os_mount_open(os_mount **opened, const char *path, const char *label, const 
     if (is_ready && pipe2(mount->ends, O_CLOEXEC) == 0 &&
         fuse.session_mount(mount->session, mount->path) == 0) {
         mount->is_mounted = 1;
+        fuse.set_log_func(NULL); /* from now on, messages of the library go to standard error */
         *opened = mount;
         return 0;
     }
@@ -496,9 +497,7 @@ int os_mount_serve(os_mount *mount, unsigned thread_count, unsigned idle_s, cons
            poll(&ended, 1, CHECK_MS) <= 0 && !ends_idle(mount, idle_s)) {
     }
     const int is_started = mount->thread_count > 0;
-    fuse.session_unmount(mount->session);
-    mount->is_mounted = 0;
-    end_threads(mount);
+    end_threads(mount); /* first: unmounting closes the descriptor that they use */
     free(mount->threads);
     return is_started ? 0 : EAGAIN;
 }
