@@ -16,6 +16,8 @@
 #         kernels     the programs that meet the kernels, with the other kernel sets of the host
 #         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
 #         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
+#         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command, frames and
+#                     archives as of this machine
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
@@ -39,8 +41,6 @@
 # alone:  search      fuzzing for new inputs, ten seconds a target (clang); what it finds depends on chance
 #         large       the command on files of several GiB (sparse, but as much to read), hundreds of kills; a GiB of
 #                     blocks through the emulated kernels for a GPU
-#         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command, frames and
-#                     archives as of this machine; once in a while a program hangs there when it ends
 #         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine; that for
 #                     Windows in a Python for Windows
 #         model       the quick start with a 90 MB model from PyPI
@@ -58,9 +58,9 @@ cd "$root"
 export LMC_JOBS="$lmc_jobs"
 
 short_parts="unit cli fuzz format checks"
-long_parts="sanitize thread kernels neon arm32 official transformers containers h5py hdf5 h5examples python"
+long_parts="sanitize thread kernels neon arm32 windows official transformers containers h5py hdf5 h5examples python"
 long_parts="$long_parts wheel package gpu benches slow quickstart"
-parts_alone="search large windows wheels model"
+parts_alone="search large wheels model"
 
 # ---- counting -------------------------------------------------------------------------------------
 

@@ -179,10 +179,26 @@ static int check_kinds(const os_state *from, const os_state *to)
     return from->kind == OS_FOLDER ? ENOTDIR : 0;
 }
 
+/* Why a name could not be given, though it may replace what has it. Returns an errno; EBUSY: to be tried again. */
+static int refusal(const os_state *from, int folder_fd, const char *to)
+{
+    HANDLE old = NULL;
+    os_state old_state;
+    int os_errno = open_to_move(folder_fd, to, &old, &old_state);
+    if (os_errno != 0)
+        return os_errno == EBUSY ? EBUSY : EACCES;
+    os_errno = check_kinds(from, &old_state);
+    if (os_errno == 0) {
+        (void)allow_writing(old);
+        os_errno = EBUSY; /* it was read-only, or it is open elsewhere, or was a moment ago */
+    }
+    CloseHandle(old);
+    return os_errno;
+}
+
 static int rename_once(int folder_fd, const char *from, const char *to)
 {
     HANDLE handle = NULL;
-    HANDLE old = NULL;
     os_state state;
     os_state old_state;
     int os_errno = open_to_move(folder_fd, from, &handle, &state);
@@ -196,11 +212,8 @@ static int rename_once(int folder_fd, const char *from, const char *to)
             os_errno = move(handle, folder_fd, to, 0);
     } else if (os_errno == 0) {
         os_errno = move(handle, folder_fd, to, 1);
-        if (os_errno == EACCES && has_old && open_to_move(folder_fd, to, &old, &old_state) == 0) {
-            /* it may be replaced, but it is read-only or open elsewhere */
-            os_errno = allow_writing(old) ? move(handle, folder_fd, to, 1) : EBUSY;
-            CloseHandle(old);
-        }
+        if (os_errno == EACCES) /* also if another program has only now given the name to something */
+            os_errno = refusal(&state, folder_fd, to);
     }
     CloseHandle(handle);
     return os_errno;
@@ -216,7 +229,7 @@ int os_rename(int folder_fd, const char *from, const char *to)
     return os_errno;
 }
 
-int os_rename_new(int folder_fd, const char *from, const char *to)
+static int rename_new_once(int folder_fd, const char *from, const char *to)
 {
     HANDLE handle = NULL;
     os_state state;
@@ -225,6 +238,16 @@ int os_rename_new(int folder_fd, const char *from, const char *to)
         return os_errno;
     os_errno = move(handle, folder_fd, to, 0);
     CloseHandle(handle);
+    return os_errno;
+}
+
+int os_rename_new(int folder_fd, const char *from, const char *to)
+{
+    int os_errno = 0;
+    int try_count = 0;
+    do {
+        os_errno = rename_new_once(folder_fd, from, to);
+    } while (is_tried_again(os_errno, &try_count));
     return os_errno;
 }
 

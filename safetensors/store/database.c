@@ -13,6 +13,8 @@
  */
 #include "safetensors/store/database.h"
 
+#include "os/os.h"
+
 #include <pthread.h>
 #include <string.h>
 
@@ -238,8 +240,12 @@ lmc_status st_database_open(st_database *database, const char *path, int *is_new
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int64_t page_count = 0;
+    os_state state;
     memset(database, 0, sizeof *database);
     *is_new = 0;
+    /* SQLite knows links on POSIX systems alone */
+    if (path && os_lstat(OS_HERE, path, &state) == 0 && state.kind == OS_LINK)
+        return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "the index of the store is a link");
     (void)pthread_once(&once, register_vfs);
     if (vfs_result != SQLITE_OK || !vfs_below)
         return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "SQLite does not start");

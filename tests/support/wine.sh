@@ -16,16 +16,26 @@ export WINEPREFIX WINEDEBUG WINEDLLOVERRIDES LC_ALL
 unset DISPLAY WAYLAND_DISPLAY
 unset TMPDIR # Wine's server would be another one for each value
 
+# Wine puts pages at 0x7ffe0000 and does not look whether the heap is there, unless its preloader has kept the place
+# free, which Debian has in a package of its own. Recent Linux begins the heap anywhere in the GiB behind the program:
+# one start in 8000 ended with status 1 and no message, others broke down at their end. With nothing random, the heap
+# begins right behind the program. Some containers forbid to ask for that.
+not_random=
+if setarch -R true 2>/dev/null; then
+    not_random="setarch -R"
+fi
+
 # The first program starts Wine's own ones, which keep its output open and stay for a while: it must not be one whose
 # output somebody reads to the end. wineserver fails if there is one.
 mkdir -p "$WINEPREFIX"
-(
+if ! (
     flock 9
     if [ ! -e "$WINEPREFIX/made" ]; then
-        wineboot --init 9>&- && wineserver --wait && : >"$WINEPREFIX/made"
+        $not_random wineboot --init 9>&- && wineserver --wait && : >"$WINEPREFIX/made"
     fi
-    if wineserver --persistent=600 9>&-; then
-        wine cmd /c exit 9>&-
-    fi
-) 9>"$WINEPREFIX/lock" </dev/null >/dev/null 2>"$WINEPREFIX/log"
-exec wine "$@"
+    ! wineserver --persistent=600 9>&- || $not_random wine cmd /c exit 9>&-
+) 9>"$WINEPREFIX/lock" </dev/null >/dev/null 2>"$WINEPREFIX/log"; then
+    echo "wine.sh: Wine does not start; see $WINEPREFIX/log" >&2
+    exit 126
+fi
+exec $not_random wine "$@"

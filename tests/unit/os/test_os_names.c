@@ -3,6 +3,8 @@
  */
 #include "lmc_test_os.h"
 
+#include <pthread.h>
+
 /* ---- renaming and removing ---- */
 
 LMC_TEST(test_rename)
@@ -30,6 +32,33 @@ LMC_TEST(test_rename)
     CU_ASSERT(file_holds("Moved", "next"));
     CU_ASSERT_EQUAL(os_rename(test_fd, "Moved", "Moved"), 0);
     CU_ASSERT_EQUAL(os_unlink(test_fd, "Moved"), 0);
+}
+
+#define RACES 150
+
+/* Renames the file to "wanted". Returns NULL, or the name if that fails. */
+static void *rename_to_wanted(void *name)
+{
+    return os_rename(test_fd, name, "wanted") == 0 ? NULL : name;
+}
+
+/* Two rename to the same name, which something has or not: each replaces what it finds. */
+LMC_TEST(test_rename_races)
+{
+    static char names[2][4] = {"one", "two"};
+    for (int i = 0; i < RACES; i++) {
+        pthread_t other;
+        void *failed = NULL;
+        CU_ASSERT(put_file("one", "1") && put_file("two", "2"));
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&other, NULL, rename_to_wanted, names[1]), 0);
+        CU_ASSERT_PTR_NULL(rename_to_wanted(names[0]));
+        CU_ASSERT_EQUAL(pthread_join(other, &failed), 0);
+        CU_ASSERT_PTR_NULL(failed);
+        CU_ASSERT(file_holds("wanted", "1") || file_holds("wanted", "2"));
+        if (i % 2 == 0)
+            CU_ASSERT_EQUAL(os_unlink(test_fd, "wanted"), 0);
+    }
+    CU_ASSERT_EQUAL(os_unlink(test_fd, "wanted"), 0);
 }
 
 LMC_TEST(test_rename_new)
