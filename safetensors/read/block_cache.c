@@ -200,6 +200,8 @@ static owned_scratch *take_scratch(lmc_st_cache *cache)
         return owned;
     }
     owned = st_allocate_zeroed(&cache->memory, 1, sizeof *owned);
+    if (owned)
+        owned->scratch.memory = &cache->memory;
     if (owned && lmc_ctx_create(&cache->memory, &owned->scratch.ctx) != LMC_OK) {
         st_release(&cache->memory, owned);
         owned = NULL;
@@ -343,7 +345,7 @@ static void free_cache(lmc_st_cache *cache)
     while (cache->scratches) {
         owned_scratch *const owned = cache->scratches;
         cache->scratches = owned->next;
-        st_scratch_free(&owned->scratch, &memory);
+        st_scratch_free(&owned->scratch);
         lmc_ctx_free(owned->scratch.ctx);
         st_release(&memory, owned);
     }

@@ -3,11 +3,12 @@
  */
 #include "safetensors/read/decoder.h"
 
-void st_scratch_free(st_scratch *scratch, const lmc_allocator *memory)
+void st_scratch_free(st_scratch *scratch)
 {
-    st_buffer_free(memory, &scratch->stored);
-    st_buffer_free(memory, &scratch->of_base);
-    st_buffer_free(memory, &scratch->spare);
+    st_buffer_free(scratch->memory, &scratch->stored);
+    st_buffer_free(scratch->memory, &scratch->of_base);
+    st_buffer_free(scratch->memory, &scratch->spare);
+    st_buffer_free(scratch->memory, &scratch->content);
 }
 
 lmc_status st_decoder_open(st_decoder *decoder, const lmc_st_file *file, lmc_ctx *ctx, size_t index,
@@ -42,7 +43,7 @@ lmc_status st_decoder_decode(st_decoder *decoder, st_scratch *scratch, uint64_t 
 {
     lmc_block_entry entry;
     const st_frame *const frame = &decoder->frame;
-    const lmc_allocator *const memory = &frame->file->memory;
+    const lmc_allocator *const memory = scratch->memory;
     const size_t block_nbytes = frame->info.block_nbytes;
     const size_t nbytes = st_decoder_nbytes(decoder, part);
     const st_content_room room = {memory, scratch->ctx, &scratch->of_base, &scratch->spare, &scratch->stored};

@@ -106,7 +106,8 @@ lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *c
                           lmc_st_diag *diag)
 {
     st_decoder *const decoder = &reader->decoder;
-    *reader = (st_reader){.decoder.frame = {.file = file, .index = index}, .scratch.ctx = ctx};
+    *reader = (st_reader){.decoder.frame = {.file = file, .index = index},
+                          .scratch = {.memory = &file->memory, .ctx = ctx}};
     if (!file->is_archive)
         return LMC_OK;
     LMC_TRY(st_decoder_open(decoder, file, ctx, index, diag));
@@ -119,6 +120,6 @@ void st_reader_close(st_reader *reader)
 {
     const lmc_allocator *const memory = &reader->decoder.frame.file->memory;
     st_decoder_close(&reader->decoder);
-    st_scratch_free(&reader->scratch, memory);
+    st_scratch_free(&reader->scratch);
     st_buffer_free(memory, &reader->content);
 }
