@@ -172,8 +172,8 @@ LMC_API void lmc_st_cache_free(lmc_st_cache *cache);
 /* The bytes of the original of an archive, or of a plain file: lmc_st_original_nbytes() of them. */
 typedef struct lmc_st_original lmc_st_original;
 
-/* `file` and `cache` must stay until lmc_st_original_close(). Opens the frames of the large tensors; what is wrong with
- * one is told when it is read. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
+/* `file` and `cache` must stay until lmc_st_original_close(). Reads the heads of the frames of large tensors; what is
+ * wrong with one is told when its tensor is read. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_original_open(const lmc_st_file *file, lmc_st_cache *cache,
                                                       lmc_st_original **original, lmc_st_diag *diag);
 

@@ -1,7 +1,8 @@
 /*
  * original.c - the bytes of the file that an archive was made from, from anywhere in it. They are cut into runs: a
  * large tensor is one, a large part of the skeleton is one, and so are small tensors and small parts of the skeleton
- * that stand one behind the other. A run is decoded in blocks, through the cache.
+ * that stand one behind the other. A run is decoded in blocks, through the cache. A frame takes much memory while it is
+ * open, whatever its size: few stay so.
  */
 #include "safetensors/archive/archive_skeleton.h"
 #include "safetensors/common/options.h"
@@ -13,17 +14,24 @@
 
 #define RUN_NBYTES_MAX ((uint64_t)256 << 10) /* of small tensors and skeleton: one block */
 #define LARGE_NBYTES ((uint64_t)64 << 10)    /* what has so many bytes is a run of its own */
+#define OPEN_MAX 16                          /* large tensors that nobody reads, and that stay open */
 
 typedef enum run_kind { SMALL, TENSOR, SKELETON } run_kind;
 
 typedef struct run {
     uint64_t begin, end; /* in the original */
     uint64_t first_block;
-    uint64_t block_nbytes;
-    size_t tensor; /* it, or the first one behind `begin` */
+    uint64_t block_nbytes; /* of a TENSOR: decoded at once, unless it could not be opened */
+    size_t tensor;         /* it, or the first one behind `begin` */
     run_kind kind;
-    st_decoder decoder; /* of a TENSOR; not open: a fault, which is met again when it is read */
 } run;
+
+/* A large tensor. */
+typedef struct open_tensor {
+    st_decoder decoder;
+    unsigned user_count;
+    struct open_tensor *next;
+} open_tensor;
 
 struct lmc_st_original {
     st_block_maker maker; /* the first member: one stands for the other */
@@ -31,6 +39,8 @@ struct lmc_st_original {
     lmc_st_cache *cache;
     st_buffer runs;
     size_t run_count;
+    pthread_mutex_t open_lock;
+    open_tensor *open;    /* the last one that was used comes first */
     pthread_mutex_t lock; /* of the skeleton, and of decoders that are not verified yet */
     st_skeleton skeleton;
 };
@@ -47,7 +57,20 @@ static uint64_t block_count(const run *run)
     return (run->end - run->begin + run->block_nbytes - 1) / run->block_nbytes;
 }
 
-/* Adds a run, unless it is empty, and opens its tensor. */
+/* How many bytes of a tensor are decoded at once. Leaves *nbytes alone if it cannot be opened: it is tried again when it
+ * is read. Error: NOMEM. */
+static lmc_status find_part_nbytes(const lmc_st_file *file, lmc_ctx *ctx, size_t index, uint64_t *nbytes)
+{
+    st_decoder decoder;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    const lmc_status status = st_decoder_open(&decoder, file, ctx, index, &diag);
+    if (status == LMC_OK)
+        *nbytes = decoder.part_nbytes;
+    st_decoder_close(&decoder);
+    return status == LMC_ERR_NOMEM ? status : LMC_OK;
+}
+
+/* Adds a run, unless it is empty. */
 static lmc_status add_run(lmc_st_original *original, lmc_ctx *ctx, const run *given, lmc_st_diag *diag)
 {
     if (given->begin == given->end)
@@ -59,17 +82,9 @@ static lmc_status add_run(lmc_st_original *original, lmc_ctx *ctx, const run *gi
     *added = *given;
     added->first_block = original->maker.block_count;
     added->block_nbytes = RUN_NBYTES_MAX;
-    if (given->kind == TENSOR) {
-        lmc_st_diag cause = LMC_INIT(lmc_st_diag);
-        const lmc_status status =
-            st_decoder_open(&added->decoder, original->file, ctx, given->tensor, &cause);
-        if (status == LMC_OK)
-            added->block_nbytes = added->decoder.part_nbytes;
-        else
-            st_decoder_close(&added->decoder);
-        if (status == LMC_ERR_NOMEM)
-            return st_fail_nomem(diag);
-    }
+    if (given->kind == TENSOR &&
+        find_part_nbytes(original->file, ctx, given->tensor, &added->block_nbytes) != LMC_OK)
+        return st_fail_nomem(diag);
     original->run_count++;
     original->maker.block_count += block_count(added);
     return LMC_OK;
@@ -114,7 +129,7 @@ static lmc_status cut(lmc_st_original *original, lmc_ctx *ctx, lmc_st_diag *diag
 }
 
 /* The run with this byte of the original, or if `of_block` with this block. */
-static run *find_run(const lmc_st_original *original, uint64_t position, int of_block)
+static const run *find_run(const lmc_st_original *original, uint64_t position, int of_block)
 {
     size_t first = 0, last = original->run_count;
     while (last - first > 1) {
@@ -143,9 +158,76 @@ static lmc_status decode_all(st_decoder *decoder, st_scratch *scratch, unsigned 
     return decoder->entries && !decoder->is_verified ? st_decoder_verify(decoder, diag) : LMC_OK;
 }
 
-/* A tensor that was not opened: its fault, or its bytes if that is mended meanwhile. */
-static lmc_status read_unopened(const lmc_st_file *file, const run *run, uint64_t first_byte, size_t nbytes,
-                                lmc_ctx *ctx, unsigned char *dst, lmc_st_diag *diag)
+/* Takes a tensor out of the list. NULL: it is not open. */
+static open_tensor *find_open(lmc_st_original *original, size_t index)
+{
+    open_tensor **at = &original->open;
+    while (*at && (*at)->decoder.frame.index != index)
+        at = &(*at)->next;
+    open_tensor *const found = *at;
+    if (found)
+        *at = found->next;
+    return found;
+}
+
+static void close_tensor(open_tensor *tensor)
+{
+    const lmc_allocator *const memory = &tensor->decoder.frame.file->memory;
+    st_decoder_close(&tensor->decoder);
+    st_release(memory, tensor);
+}
+
+/* Opens a large tensor, unless it is open; it ends with give_tensor(). Errors: as st_decoder_open(), NOMEM. */
+static lmc_status take_tensor(lmc_st_original *original, size_t index, lmc_ctx *ctx, open_tensor **taken,
+                              lmc_st_diag *diag)
+{
+    open_tensor *opened = NULL;
+    pthread_mutex_lock(&original->open_lock);
+    open_tensor *found = find_open(original, index);
+    if (!found) {
+        pthread_mutex_unlock(&original->open_lock);
+        opened = st_allocate_zeroed(&original->file->memory, 1, sizeof *opened);
+        if (!opened)
+            return st_fail_nomem(diag);
+        const lmc_status status = st_decoder_open(&opened->decoder, original->file, ctx, index, diag);
+        if (status != LMC_OK) {
+            close_tensor(opened);
+            return status;
+        }
+        pthread_mutex_lock(&original->open_lock);
+        found = find_open(original, index); /* another thread may have been faster */
+    }
+    *taken = found ? found : opened;
+    (*taken)->user_count++;
+    (*taken)->next = original->open;
+    original->open = *taken;
+    pthread_mutex_unlock(&original->open_lock);
+    if (found && opened)
+        close_tensor(opened);
+    return LMC_OK;
+}
+
+static void give_tensor(lmc_st_original *original, open_tensor *tensor)
+{
+    unsigned count = 0; /* that nobody uses */
+    pthread_mutex_lock(&original->open_lock);
+    tensor->user_count--;
+    for (open_tensor **at = &original->open; *at;) {
+        open_tensor *const one = *at;
+        count += one->user_count == 0;
+        if (one->user_count == 0 && count > OPEN_MAX) {
+            *at = one->next;
+            close_tensor(one);
+        } else {
+            at = &one->next;
+        }
+    }
+    pthread_mutex_unlock(&original->open_lock);
+}
+
+/* A tensor that is decoded in other parts than when the original was opened: it could not be opened then. */
+static lmc_status read_mended(const lmc_st_file *file, const run *run, uint64_t first_byte, size_t nbytes,
+                              lmc_ctx *ctx, unsigned char *dst, lmc_st_diag *diag)
 {
     st_reader reader;
     lmc_status status = st_reader_open(&reader, file, ctx, run->tensor, diag);
@@ -155,20 +237,27 @@ static lmc_status read_unopened(const lmc_st_file *file, const run *run, uint64_
     return status;
 }
 
-static lmc_status make_part(lmc_st_original *original, run *run, uint64_t part, size_t nbytes,
+static lmc_status make_part(lmc_st_original *original, const run *run, uint64_t part, size_t nbytes,
                             st_scratch *scratch, unsigned char *dst, lmc_st_diag *diag)
 {
-    st_decoder *const decoder = &run->decoder;
+    open_tensor *tensor = NULL;
+    LMC_TRY(take_tensor(original, run->tensor, scratch->ctx, &tensor, diag));
+    st_decoder *const decoder = &tensor->decoder;
     lmc_status status = LMC_OK;
-    if (!decoder->frame.coded)
-        return read_unopened(original->file, run, part * run->block_nbytes, nbytes, scratch->ctx, dst, diag);
-    if (decoder->entries) { /* nothing of it counts before all was verified */
-        pthread_mutex_lock(&original->lock);
-        if (!decoder->is_verified)
-            status = decode_all(decoder, scratch, NULL, diag);
-        pthread_mutex_unlock(&original->lock);
+    if (decoder->part_nbytes != run->block_nbytes) {
+        status = read_mended(original->file, run, part * run->block_nbytes, nbytes, scratch->ctx, dst, diag);
+    } else {
+        if (decoder->entries) { /* nothing of it counts before all was verified */
+            pthread_mutex_lock(&original->lock);
+            if (!decoder->is_verified)
+                status = decode_all(decoder, scratch, NULL, diag);
+            pthread_mutex_unlock(&original->lock);
+        }
+        if (status == LMC_OK)
+            status = st_decoder_decode(decoder, scratch, part, dst, diag);
     }
-    return status == LMC_OK ? st_decoder_decode(decoder, scratch, part, dst, diag) : status;
+    give_tensor(original, tensor);
+    return status;
 }
 
 /* A range of a small tensor. */
@@ -260,7 +349,7 @@ static lmc_status make_block(st_block_maker *maker, uint64_t number, st_scratch 
                              lmc_st_diag *diag)
 {
     lmc_st_original *const original = (lmc_st_original *)(void *)maker;
-    run *const run = find_run(original, number, 1);
+    const run *const run = find_run(original, number, 1);
     const uint64_t part = number - run->first_block;
     const size_t nbytes = nbytes_of_block(maker, number);
     st_diag_init(diag, original->file->path);
@@ -304,6 +393,7 @@ lmc_status lmc_st_original_open(const lmc_st_file *file, lmc_st_cache *cache, lm
         original->maker = (st_block_maker){.nbytes = nbytes_of_block, .make = make_block};
         original->file = file;
         original->cache = cache;
+        pthread_mutex_init(&original->open_lock, NULL);
         pthread_mutex_init(&original->lock, NULL);
     }
     if (status == LMC_OK && file->is_archive)
@@ -322,10 +412,13 @@ void lmc_st_original_close(lmc_st_original *original)
         return;
     const lmc_allocator *const memory = &original->file->memory;
     st_cache_forget(original->cache, &original->maker);
-    for (size_t i = 0; i < original->run_count; i++)
-        if (run_at(original, i)->decoder.frame.coded)
-            st_decoder_close(&run_at(original, i)->decoder);
+    while (original->open) {
+        open_tensor *const tensor = original->open;
+        original->open = tensor->next;
+        close_tensor(tensor);
+    }
     st_skeleton_close(&original->skeleton);
+    pthread_mutex_destroy(&original->open_lock);
     pthread_mutex_destroy(&original->lock);
     st_buffer_free(memory, &original->runs);
     st_release(memory, original);

@@ -135,6 +135,13 @@ static lmc_st_cache *open_cache(uint64_t nbytes, unsigned thread_count, const lm
     return cache;
 }
 
+static void close_all(lmc_st_cache *cache, numbers *of)
+{
+    st_cache_forget(cache, &of->maker);
+    lmc_st_cache_free(cache);
+    numbers_free(of);
+}
+
 static int is_right(const st_block *block, const numbers *of, uint64_t number)
 {
     const unsigned char *const bytes = st_block_bytes(block);
@@ -226,9 +233,7 @@ LMC_TEST(test_made_once)
         st_cache_forget(cache, &of->maker);
         CU_ASSERT_EQUAL(use(cache, of, 7, &diag), LMC_OK);
         CU_ASSERT_EQUAL(made_count(of, 7), 2);
-        st_cache_forget(cache, &of->maker);
-        lmc_st_cache_free(cache);
-        numbers_free(of);
+        close_all(cache, of);
     }
 }
 
@@ -249,9 +254,7 @@ LMC_TEST(test_oldest_goes)
     CU_ASSERT_EQUAL(made_count(of, 4), 1);
     CU_ASSERT_EQUAL(use(cache, of, 2, &diag), LMC_OK); /* this one had gone */
     CU_ASSERT_EQUAL(made_count(of, 2), 2);
-    st_cache_forget(cache, &of->maker);
-    lmc_st_cache_free(cache);
-    numbers_free(of);
+    close_all(cache, of);
 }
 
 LMC_TEST(test_subjects_apart)
@@ -287,9 +290,7 @@ LMC_TEST(test_in_order)
     CU_ASSERT_EQUAL(of->ahead_count, 27);
     for (uint64_t i = 190; i < 200; i++) /* nothing is behind the last one */
         CU_ASSERT_EQUAL(use(cache, of, i, &diag), LMC_OK);
-    st_cache_forget(cache, &of->maker);
-    lmc_st_cache_free(cache);
-    numbers_free(of);
+    close_all(cache, of);
 }
 
 LMC_TEST(test_not_in_order)
@@ -322,9 +323,7 @@ LMC_TEST(test_reader_overtakes)
     CU_ASSERT_EQUAL(use(cache, of, 2, &diag), LMC_OK);
     for (uint64_t i = 0; i < 40; i++)
         CU_ASSERT_EQUAL(made_count(of, i), 1);
-    st_cache_forget(cache, &of->maker);
-    lmc_st_cache_free(cache);
-    numbers_free(of);
+    close_all(cache, of);
 }
 
 static void *forget(void *user)
@@ -405,9 +404,7 @@ LMC_TEST(test_in_use)
     for (uint64_t i = 0; i < COUNT; i++)
         CU_ASSERT_EQUAL(use(cache, of, 3 * i, &diag), LMC_OK);
     CU_ASSERT_TRUE(atomic_load(&memory.live_large) <= KEPT_MAX);
-    st_cache_forget(cache, &of->maker);
-    lmc_st_cache_free(cache);
-    numbers_free(of);
+    close_all(cache, of);
     CU_ASSERT_TRUE(sized_is_whole(&memory));
 }
 
@@ -431,9 +428,7 @@ LMC_TEST(test_larger_than_the_cache)
     CU_ASSERT_EQUAL(use(cache, of, 3, &diag), LMC_OK);
     CU_ASSERT_EQUAL(atomic_load(&memory.live_large), 1);
     CU_ASSERT_EQUAL(of->ahead_count, 0);
-    st_cache_forget(cache, &of->maker);
-    lmc_st_cache_free(cache);
-    numbers_free(of);
+    close_all(cache, of);
     CU_ASSERT_TRUE(sized_is_whole(&memory));
 }
 
@@ -482,9 +477,7 @@ LMC_TEST(test_asked_again)
     }
     CU_ASSERT_EQUAL(use(cache, of, 5, &diag), LMC_OK);
     CU_ASSERT_EQUAL(made_count(of, 5), 4);
-    st_cache_forget(cache, &of->maker);
-    lmc_st_cache_free(cache);
-    numbers_free(of);
+    close_all(cache, of);
     CU_ASSERT_TRUE(sized_is_whole(&memory));
 }
 
@@ -506,9 +499,7 @@ LMC_TEST(test_fault_ahead)
         CU_ASSERT_EQUAL(use(cache, of, i, &diag), LMC_OK);
     for (uint64_t i = 3; i < 27; i++)
         CU_ASSERT_EQUAL(made_count(of, i), 2);
-    st_cache_forget(cache, &of->maker);
-    lmc_st_cache_free(cache);
-    numbers_free(of);
+    close_all(cache, of);
 }
 
 /* Each failure of the maker is told to one reader, or happened ahead. */
@@ -523,9 +514,7 @@ LMC_TEST(test_faults_at_once)
         CU_ASSERT_TRUE(failed <= 60 && failed + of->ahead_count >= 60);
         for (uint64_t i = 0; i < 50; i++)
             CU_ASSERT_EQUAL(use(cache, of, i, &diag), LMC_OK);
-        st_cache_forget(cache, &of->maker);
-        lmc_st_cache_free(cache);
-        numbers_free(of);
+        close_all(cache, of);
     }
 }
 
@@ -545,9 +534,7 @@ static lmc_status run_scenario(void)
         const lmc_status status = use(cache, of, i < 20 ? i : 60 - i - (i & 1), &diag);
         worst = status != LMC_OK ? status : worst;
     }
-    st_cache_forget(cache, &of->maker);
-    lmc_st_cache_free(cache);
-    numbers_free(of);
+    close_all(cache, of);
     return worst;
 }
 
@@ -602,9 +589,7 @@ LMC_TEST(test_no_limit)
         CU_ASSERT_TRUE(atomic_load(&memory.nbytes) < (long)MIB);
         for (uint64_t k = 0; k < 40; k++)
             CU_ASSERT_EQUAL(use(cache, of, k, &diag), LMC_OK);
-        st_cache_forget(cache, &of->maker);
-        lmc_st_cache_free(cache);
-        numbers_free(of);
+        close_all(cache, of);
     }
     CU_ASSERT_TRUE(sized_is_whole(&memory));
 }

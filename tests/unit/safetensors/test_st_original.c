@@ -368,6 +368,37 @@ LMC_TEST(test_read_once)
     drop((const char *const[]){"archive", "plain", NULL});
 }
 
+/* A file takes no more memory for more tensors. */
+LMC_TEST(test_many_tensors)
+{
+    enum { TENSOR_COUNT = 200, NBYTES = 65536 };
+    static unsigned char data[TENSOR_COUNT][NBYTES];
+    sized_memory memory = {.large_nbytes = 1 << 20};
+    const lmc_allocator allocator = sized_allocator(&memory);
+    lmc_test_original of = {.file = NULL};
+    lmc_st_open_options options = LMC_INIT(lmc_st_open_options);
+    lmc_st_cache *const cache = lmc_test_cache(0, 2);
+    lmc_st_writer *const writer = lmc_test_writer();
+    for (unsigned i = 0; i < TENSOR_COUNT; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%u", i);
+        lmc_test_weights(data[i], NBYTES, i);
+        CU_ASSERT_EQUAL(lmc_test_add(writer, name, LMC_DTYPE_BF16, NBYTES / 2, data[i]), LMC_OK);
+    }
+    lmc_test_write_plain(writer, lmc_test_path("plain"));
+    make_archive("plain", "archive", 0);
+    of.bytes = lmc_test_read(lmc_test_path("plain"), &of.nbytes);
+    options.allocator = &allocator;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), &options, &of.file, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_original_open(of.file, cache, &of.original, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_original_read(&of, 0, of.nbytes, NULL), LMC_OK);
+    CU_ASSERT_TRUE(atomic_load(&memory.peak_nbytes) < 2 << 20);
+    lmc_test_original_close(&of);
+    lmc_st_cache_free(cache);
+    CU_ASSERT_TRUE(sized_is_whole(&memory));
+    drop((const char *const[]){"archive", "plain", NULL});
+}
+
 LMC_TEST(test_calls)
 {
     lmc_st_diag unknown = {.struct_size = 0};

@@ -177,6 +177,7 @@ LMC_TEST(test_cut)
     lmc_test_original_open(&of, cache, "archive", "plain");
     const uint64_t begin = lmc_test_origin(&of, "noise", &nbytes);
     const uint64_t cut = place_of(&of, "noise", &stored_nbytes) + stored_nbytes / 2;
+    CU_ASSERT_EQUAL(lmc_test_original_read(&of, begin, 1, NULL), LMC_OK); /* it stays open */
     CU_ASSERT_EQUAL_FATAL(truncate(lmc_test_path("archive"), (off_t)cut), 0);
     CU_ASSERT_EQUAL(count_faults(&of, 0, begin, 65536, NULL), 0);
     CU_ASSERT_EQUAL(lmc_test_original_read(&of, begin, 10, NULL), LMC_OK);
