@@ -161,8 +161,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint6
  * decode ahead of a reader that goes through a file in order. All calls may be made by several threads at once. */
 typedef struct lmc_st_cache lmc_st_cache;
 
-/* nbytes: of the blocks, at least 1 MiB; what is in use may exceed it. 0: 64 MiB a thread. Of the options, the number
- * of threads and the allocator count. Error: LMC_ERR_NOMEM. */
+/* nbytes: of the blocks, at least 1 MiB; those in use, and the one that was used last, may exceed it. 0: 64 MiB a
+ * thread. Of the options, the number of threads and the allocator count. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_cache_create(uint64_t nbytes, const lmc_st_options *options,
                                                      lmc_st_cache **cache, lmc_st_diag *diag);
 
@@ -172,9 +172,8 @@ LMC_API void lmc_st_cache_free(lmc_st_cache *cache);
 /* The bytes of the original of an archive, or of a plain file: lmc_st_original_nbytes() of them. */
 typedef struct lmc_st_original lmc_st_original;
 
-/* `file` and `cache` must stay until lmc_st_original_close(). Opens the frames of the large tensors; what is wrong with
- * one is told when it is read. Errors: LMC_ERR_NOMEM, and of an archive whose original is no safetensors file, those of
- * lmc_st_skeleton_read(). */
+/* `file` and `cache` must stay until lmc_st_original_close(). Reads the heads of the frames of large tensors; what is
+ * wrong with one is told when its tensor is read. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_original_open(const lmc_st_file *file, lmc_st_cache *cache,
                                                       lmc_st_original **original, lmc_st_diag *diag);
 
@@ -182,7 +181,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_original_open(const lmc_st_file *file, l
 LMC_API void lmc_st_original_close(lmc_st_original *original);
 
 /* Reads bytes [offset, offset + nbytes) of the original; those of an archive are verified. Errors: LMC_ERR_ARG (it has
- * fewer bytes), and as lmc_st_read(). On failure dst holds undefined bytes. Several threads may read. */
+ * fewer bytes), and as lmc_st_read() and lmc_st_skeleton_read() of what is in the range. On failure dst holds undefined
+ * bytes. Several threads may read. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_original_read(lmc_st_original *original, uint64_t offset,
                                                       size_t nbytes, void *dst, lmc_st_diag *diag);
 

@@ -1,6 +1,6 @@
 /*
- * block_cache.c - a table of blocks by maker and number, a list of those that may go, and threads that take from a
- * queue what is to be made ahead. One mutex guards all; it is not held while a block is made.
+ * block_cache.c - a table of blocks by maker and number, a list of those that may go, and one of those that are to be
+ * made ahead, from which threads take them. One mutex guards all; it is not held while a block is made.
  */
 #include "safetensors/read/block_cache.h"
 
@@ -11,17 +11,18 @@
 
 /* The table has a slot for so many bytes; blocks are larger, but at the ends of tensors. */
 #define SLOT_NBYTES ((uint64_t)64 << 10)
+#define SLOT_COUNT_MIN ((size_t)1 << 10)
+#define SLOT_COUNT_MAX ((size_t)1 << 16)
 
 /* How far ahead of a reader blocks are made, and a part of the cache that this takes at most. */
 #define AHEAD_NBYTES ((uint64_t)4 << 20)
 #define AHEAD_PART 4
-
-#define QUEUE_LENGTH 256
+#define AHEAD_COUNT 256
 
 #define CACHE_NBYTES_MIN ((uint64_t)1 << 20)
 #define CACHE_NBYTES_DEFAULT ((uint64_t)64 << 20) /* for a thread */
 
-typedef enum block_state { FREE, QUEUED, MADE_NOW, READY } block_state;
+typedef enum block_state { QUEUED, MADE_NOW, READY } block_state;
 
 struct st_block {
     st_block_maker *maker;
@@ -31,9 +32,12 @@ struct st_block {
     unsigned user_count; /* of a ready one */
     st_buffer content;
     st_block *next_in_slot;
-    st_block *older, *newer; /* among the ready ones, by their last use */
-    st_block *next_free;
+    st_block *before, *behind; /* in the list of its state; a block that is made now is in none */
 };
+
+typedef struct block_list {
+    st_block *first, *last;
+} block_list;
 
 typedef struct owned_scratch {
     st_scratch scratch; /* the first member: one stands for the other */
@@ -45,13 +49,11 @@ struct lmc_st_cache {
     pthread_mutex_t lock;
     pthread_cond_t made;         /* a block is no longer being made */
     pthread_cond_t queued;       /* there is something to make ahead, or the cache ends */
-    uint64_t nbytes, nbytes_max; /* of all blocks, those that are free included */
+    uint64_t nbytes, nbytes_max; /* of all blocks */
     st_block **slots;
     size_t slot_count; /* a power of two */
-    st_block *oldest, *newest;
-    st_block *free;
-    st_block *queue[QUEUE_LENGTH]; /* a ring; what is no longer QUEUED, its first reader has taken */
-    size_t queue_first, queue_count;
+    block_list ready;  /* by their last use */
+    block_list queue;
     owned_scratch *scratches; /* that nobody uses */
     pthread_t *threads;
     unsigned thread_count;
@@ -80,100 +82,111 @@ static st_block *find(const lmc_st_cache *cache, const st_block_maker *maker, ui
     return block;
 }
 
-static void unlink_ready(lmc_st_cache *cache, st_block *block)
+static block_list *list_of(lmc_st_cache *cache, block_state state)
 {
-    *(block->older ? &block->older->newer : &cache->oldest) = block->newer;
-    *(block->newer ? &block->newer->older : &cache->newest) = block->older;
-    block->older = block->newer = NULL;
+    return state == READY ? &cache->ready : state == QUEUED ? &cache->queue : NULL;
 }
 
-static void link_newest(lmc_st_cache *cache, st_block *block)
+static void leave_list(lmc_st_cache *cache, st_block *block)
 {
-    block->older = cache->newest;
-    *(cache->newest ? &cache->newest->newer : &cache->oldest) = block;
-    cache->newest = block;
+    block_list *const list = list_of(cache, block->state);
+    if (!list)
+        return;
+    *(block->before ? &block->before->behind : &list->first) = block->behind;
+    *(block->behind ? &block->behind->before : &list->last) = block->before;
+    block->before = block->behind = NULL;
 }
 
-/* ---- room ---- */
-
-static void release_content(lmc_st_cache *cache, st_block *block)
+static void join_list(lmc_st_cache *cache, st_block *block)
 {
-    cache->nbytes -= block->content.capacity;
-    st_buffer_free(&cache->memory, &block->content);
+    block_list *const list = list_of(cache, block->state);
+    if (!list)
+        return;
+    block->before = list->last;
+    *(list->last ? &list->last->behind : &list->first) = block;
+    list->last = block;
 }
 
-/* Takes a block out of the table, and of the list of ready ones. Its room stays with it, for the next one. */
-static void drop(lmc_st_cache *cache, st_block *block)
+/* Sets the state; the block becomes the last one of its list. */
+static void set_state(lmc_st_cache *cache, st_block *block, block_state state)
+{
+    leave_list(cache, block);
+    block->state = state;
+    join_list(cache, block);
+}
+
+static void leave_table(lmc_st_cache *cache, st_block *block)
 {
     st_block **at = slot_of(cache, block->maker, block->number);
     while (*at != block)
         at = &(*at)->next_in_slot;
     *at = block->next_in_slot;
-    if (block->state == READY)
-        unlink_ready(cache, block);
-    block->state = FREE;
-    block->next_free = cache->free;
-    cache->free = block;
+    leave_list(cache, block);
 }
 
-/* Drops the block that was not used for longest. Returns 0: all are in use. */
-static int drop_oldest(lmc_st_cache *cache)
+/* ---- room ---- */
+
+static void release(lmc_st_cache *cache, st_block *block)
 {
-    st_block *block = cache->oldest;
+    cache->nbytes -= sizeof *block + block->content.capacity;
+    st_buffer_free(&cache->memory, &block->content);
+    st_release(&cache->memory, block);
+}
+
+static void drop(lmc_st_cache *cache, st_block *block)
+{
+    leave_table(cache, block);
+    release(cache, block);
+}
+
+/* The block that was not used for longest. NULL: all are in use. */
+static st_block *find_oldest(const lmc_st_cache *cache)
+{
+    st_block *block = cache->ready.first;
     while (block && block->user_count > 0)
-        block = block->newer;
-    if (block)
-        drop(cache, block);
-    return block != NULL;
-}
-
-/* 1 if the first free block has room for nbytes, and not for much more. If it has other room, it loses it. */
-static int fits_first_free(lmc_st_cache *cache, size_t nbytes)
-{
-    st_block *const block = cache->free;
-    if (!block || block->content.capacity == 0)
-        return 0;
-    if (block->content.capacity >= nbytes && block->content.capacity / 4 <= nbytes)
-        return 1;
-    release_content(cache, block);
-    return 0;
-}
-
-/* Takes a block with room for nbytes out of the free ones. NULL: out of memory; or all are in use, and it is not
- * urgent: what a reader waits for may be more than the cache is meant to have. */
-static st_block *take_free(lmc_st_cache *cache, size_t nbytes, int is_urgent)
-{
-    int has_older = 1;
-    while (!fits_first_free(cache, nbytes) && has_older && cache->nbytes + nbytes > cache->nbytes_max)
-        has_older = drop_oldest(cache);
-    if (!has_older && !is_urgent)
-        return NULL;
-    if (!cache->free) {
-        cache->free = st_allocate_zeroed(&cache->memory, 1, sizeof *cache->free);
-        cache->nbytes += cache->free ? sizeof *cache->free : 0;
-    }
-    st_block *const block = cache->free;
-    if (!block)
-        return NULL;
-    if (block->content.capacity == 0) {
-        if (!st_buffer_grow(&cache->memory, &block->content, nbytes))
-            return NULL;
-        cache->nbytes += block->content.capacity;
-    }
-    cache->free = block->next_free;
+        block = block->behind;
     return block;
 }
 
-/* Adds a block that is not there. NULL: as take_free(). */
+/* Gives a block that is not in the table, with room for nbytes. NULL: out of memory; or all are in use, and it is not
+ * urgent: what a reader waits for may be more than the cache is meant to have. */
+static st_block *take_room(lmc_st_cache *cache, size_t nbytes, int is_urgent)
+{
+    st_block *block = NULL;
+    while (cache->nbytes + sizeof *block + nbytes > cache->nbytes_max) {
+        block = find_oldest(cache);
+        if (!block && !is_urgent)
+            return NULL;
+        if (!block)
+            break;
+        leave_table(cache, block);
+        const size_t capacity = block->content.capacity;
+        if (cache->nbytes <= cache->nbytes_max && capacity >= nbytes && capacity / 4 <= nbytes)
+            return block;
+        release(cache, block);
+    }
+    block = st_allocate_zeroed(&cache->memory, 1, sizeof *block);
+    if (!block)
+        return NULL;
+    if (!st_buffer_grow(&cache->memory, &block->content, nbytes)) {
+        st_release(&cache->memory, block);
+        return NULL;
+    }
+    cache->nbytes += sizeof *block + block->content.capacity;
+    return block;
+}
+
+/* Adds a block that is not there. NULL: as take_room(). */
 static st_block *add(lmc_st_cache *cache, st_block_maker *maker, uint64_t number, block_state state)
 {
-    st_block *const block = take_free(cache, maker->nbytes(maker, number), state != QUEUED);
+    st_block *const block = take_room(cache, maker->nbytes(maker, number), state != QUEUED);
     st_block **const slot = slot_of(cache, maker, number);
     if (!block)
         return NULL;
-    *block = (st_block){.maker = maker, .number = number, .state = state, .content = block->content};
-    block->next_in_slot = *slot;
+    *block = (st_block){
+        .maker = maker, .number = number, .state = state, .content = block->content, .next_in_slot = *slot};
     *slot = block;
+    join_list(cache, block);
     return block;
 }
 
@@ -215,12 +228,10 @@ static lmc_status make(lmc_st_cache *cache, st_block *block, lmc_st_diag *diag)
         pthread_mutex_lock(&cache->lock);
         give_scratch(cache, owned);
     }
-    if (status == LMC_OK) {
-        block->state = READY;
-        link_newest(cache, block);
-    } else {
+    if (status == LMC_OK)
+        set_state(cache, block, READY);
+    else
         drop(cache, block);
-    }
     pthread_cond_broadcast(&cache->made);
     return status;
 }
@@ -230,17 +241,17 @@ static void make_ahead(lmc_st_cache *cache, st_block_maker *maker, uint64_t numb
 {
     const uint64_t part = cache->nbytes_max / AHEAD_PART;
     const uint64_t nbytes_max = part < AHEAD_NBYTES ? part : AHEAD_NBYTES;
+    const uint64_t left = maker->block_count - number - 1;
+    const uint64_t count = left < AHEAD_COUNT ? left : AHEAD_COUNT;
     uint64_t nbytes = 0;
-    for (uint64_t next = number + 1; next < maker->block_count && cache->thread_count > 0; next++) {
+    for (uint64_t next = number + 1; next <= number + count && cache->thread_count > 0; next++) {
         nbytes += maker->nbytes(maker, next);
-        if (nbytes > nbytes_max || cache->queue_count == QUEUE_LENGTH)
+        if (nbytes > nbytes_max)
             return;
         if (find(cache, maker, next))
             continue;
-        st_block *const block = add(cache, maker, next, QUEUED);
-        if (!block)
+        if (!add(cache, maker, next, QUEUED))
             return;
-        cache->queue[(cache->queue_first + cache->queue_count++) % QUEUE_LENGTH] = block;
         pthread_cond_signal(&cache->queued);
     }
 }
@@ -250,18 +261,14 @@ static void *serve_queue(void *user)
     lmc_st_cache *const cache = user;
     pthread_mutex_lock(&cache->lock);
     for (;;) {
-        while (cache->queue_count == 0 && !cache->is_ending)
+        while (!cache->queue.first && !cache->is_ending)
             pthread_cond_wait(&cache->queued, &cache->lock);
         if (cache->is_ending)
             break;
-        st_block *const block = cache->queue[cache->queue_first];
-        cache->queue_first = (cache->queue_first + 1) % QUEUE_LENGTH;
-        cache->queue_count--;
+        st_block *const block = cache->queue.first;
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-        if (block->state == QUEUED) {
-            block->state = MADE_NOW;
-            (void)make(cache, block, &diag); /* a reader that comes for it meets the fault again */
-        }
+        set_state(cache, block, MADE_NOW);
+        (void)make(cache, block, &diag); /* a reader that comes for it meets the fault again */
     }
     pthread_mutex_unlock(&cache->lock);
     return NULL;
@@ -280,7 +287,7 @@ lmc_status st_cache_get(lmc_st_cache *cache, st_block_maker *maker, uint64_t num
     }
     if (!block || block->state == QUEUED) {
         if (block)
-            block->state = MADE_NOW;
+            set_state(cache, block, MADE_NOW);
         else
             block = add(cache, maker, number, MADE_NOW);
         status = block ? make(cache, block, diag) : st_fail_nomem(diag);
@@ -288,8 +295,7 @@ lmc_status st_cache_get(lmc_st_cache *cache, st_block_maker *maker, uint64_t num
     if (status == LMC_OK) {
         const st_block *const before = number > 0 ? find(cache, maker, number - 1) : NULL;
         const int is_first_use = !block->is_used;
-        unlink_ready(cache, block);
-        link_newest(cache, block);
+        set_state(cache, block, READY); /* the last one that was used */
         block->is_used = 1;
         block->user_count++;
         if (is_first_use && before && before->is_used)
@@ -304,29 +310,29 @@ void st_cache_put(lmc_st_cache *cache, st_block *block)
 {
     pthread_mutex_lock(&cache->lock);
     block->user_count--;
+    st_block *oldest = find_oldest(cache);
+    while (oldest && oldest != cache->ready.last && cache->nbytes > cache->nbytes_max) {
+        drop(cache, oldest);
+        oldest = find_oldest(cache);
+    }
     pthread_mutex_unlock(&cache->lock);
-}
-
-/* A block of this maker, in whatever state. */
-static st_block *find_any(const lmc_st_cache *cache, const st_block_maker *maker)
-{
-    for (size_t i = 0; i < cache->slot_count; i++)
-        for (st_block *block = cache->slots[i]; block; block = block->next_in_slot)
-            if (block->maker == maker)
-                return block;
-    return NULL;
 }
 
 void st_cache_forget(lmc_st_cache *cache, st_block_maker *maker)
 {
     pthread_mutex_lock(&cache->lock);
-    for (st_block *block = find_any(cache, maker); block; block = find_any(cache, maker)) {
-        if (block->state == MADE_NOW) {
-            pthread_cond_wait(&cache->made, &cache->lock);
-            continue;
+    for (size_t i = 0; i < cache->slot_count; i++) {
+        st_block *block = cache->slots[i];
+        while (block) {
+            st_block *next = block->next_in_slot;
+            if (block->maker == maker && block->state == MADE_NOW) {
+                pthread_cond_wait(&cache->made, &cache->lock);
+                next = cache->slots[i]; /* others may have come or gone meanwhile */
+            } else if (block->maker == maker) {
+                drop(cache, block);
+            }
+            block = next;
         }
-        drop(cache, block);
-        release_content(cache, block);
     }
     pthread_mutex_unlock(&cache->lock);
 }
@@ -336,12 +342,6 @@ void st_cache_forget(lmc_st_cache *cache, st_block_maker *maker)
 static void free_cache(lmc_st_cache *cache)
 {
     const lmc_allocator memory = cache->memory;
-    while (cache->free) {
-        st_block *const block = cache->free;
-        cache->free = block->next_free;
-        st_buffer_free(&memory, &block->content);
-        st_release(&memory, block);
-    }
     while (cache->scratches) {
         owned_scratch *const owned = cache->scratches;
         cache->scratches = owned->next;
@@ -379,9 +379,9 @@ static lmc_status create_cache(const st_options *options, uint64_t nbytes, lmc_s
     lmc_st_cache *const cache = st_allocate_zeroed(memory, 1, sizeof *cache);
     if (!cache)
         return st_fail_nomem(diag);
-    *cache = (lmc_st_cache){.memory = *memory, .slot_count = 1};
+    *cache = (lmc_st_cache){.memory = *memory, .slot_count = SLOT_COUNT_MIN};
     cache->nbytes_max = wanted < CACHE_NBYTES_MIN ? CACHE_NBYTES_MIN : wanted;
-    while (cache->slot_count < cache->nbytes_max / SLOT_NBYTES)
+    while (cache->slot_count < SLOT_COUNT_MAX && cache->slot_count < cache->nbytes_max / SLOT_NBYTES)
         cache->slot_count *= 2;
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->made, NULL);

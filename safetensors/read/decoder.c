@@ -8,6 +8,7 @@ void st_scratch_free(st_scratch *scratch)
     st_buffer_free(scratch->memory, &scratch->stored);
     st_buffer_free(scratch->memory, &scratch->of_base);
     st_buffer_free(scratch->memory, &scratch->spare);
+    st_buffer_free(scratch->memory, &scratch->content);
 }
 
 lmc_status st_decoder_open(st_decoder *decoder, const lmc_st_file *file, lmc_ctx *ctx, size_t index,

@@ -7,12 +7,13 @@
 
 #include "safetensors/base/content.h"
 
-/* What one thread decodes with. */
+/* What one thread decodes with, be it tensors of one file or of several. */
 typedef struct st_scratch {
     const lmc_allocator *memory; /* of the buffers */
     lmc_ctx *ctx;
     st_buffer stored;         /* a part as it stands in the file */
     st_buffer of_base, spare; /* for the base */
+    st_buffer content;        /* for who decodes what is not wanted */
 } st_scratch;
 
 void st_scratch_free(st_scratch *scratch); /* all but ctx */

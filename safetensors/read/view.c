@@ -456,7 +456,6 @@ static lmc_status create_reader(const lmc_st_file *file, uint64_t index, int of_
     }
     if (status != LMC_OK && created) {
         created->reader.stored.decoder.frame.file = file;
-        created->reader.stored.scratch.memory = &file->memory;
         lmc_st_reader_free(created);
     }
     *reader = status == LMC_OK ? created : NULL;

@@ -327,6 +327,39 @@ static inline lmc_status lmc_test_call_replace_directory(const lmc_test_call *ca
     return status;
 }
 
+static inline int lmc_test_count_entries(void *user, const char *path, lmc_st_entry entry)
+{
+    *(unsigned *)user += path[0] != '\0' && entry != LMC_ST_ENTRY_FOLDER;
+    return 0;
+}
+
+static inline lmc_status lmc_test_call_visit_entries(const lmc_test_call *call)
+{
+    unsigned count = 0;
+    lmc_st_options options = LMC_INIT(lmc_st_options);
+    options.common.allocator = lmc_test_memory;
+    const lmc_status status =
+        lmc_st_visit_entries(call->path, &options, lmc_test_count_entries, &count, NULL);
+    CU_ASSERT_EQUAL(count, status == LMC_OK ? 4 : 0);
+    return status;
+}
+
+/* With a base to look for in two directories. */
+static inline lmc_status lmc_test_call_open_entry(const lmc_test_call *call)
+{
+    const char *const dirs[] = {lmc_test_dir, "/nowhere"};
+    lmc_st_file *file = NULL;
+    lmc_st_compare_options options = LMC_INIT(lmc_st_compare_options);
+    options.common.allocator = lmc_test_memory;
+    options.base = archives_path;
+    options.base_dirs = dirs;
+    options.base_dir_count = 2;
+    const lmc_status status = lmc_st_open_entry(call->path, "next.safetensors.lmc", &options, &file, NULL);
+    CU_ASSERT_EQUAL(file != NULL, status == LMC_OK);
+    lmc_st_close(file);
+    return status;
+}
+
 static const lmc_test_call lmc_test_calls[] = {
     {lmc_test_call_read, archive_path, "read", LMC_OK, 0, 0},
     {lmc_test_call_read, plain_path, "read a plain file", LMC_OK, 0, 0},
@@ -353,6 +386,8 @@ static const lmc_test_call lmc_test_calls[] = {
     {lmc_test_call_restore, archives_path, "restore a directory", LMC_OK, 1, 1},
     {lmc_test_call_verify, archives_path, "verify a directory", LMC_OK, 0, 0},
     {lmc_test_call_compare, archives_path, "compare directories", LMC_OK, 0, 0},
+    {lmc_test_call_visit_entries, archives_path, "visit entries", LMC_OK, 0, 0},
+    {lmc_test_call_open_entry, lmc_test_dir, "open an entry", LMC_OK, 0, 0},
 };
 #define LMC_TEST_CALL_COUNT (sizeof lmc_test_calls / sizeof lmc_test_calls[0])
 
