@@ -7,9 +7,9 @@
 #   macos-arm64 macos-x86_64              macOS 11.0 or newer
 #   windows-x86_64                        Windows 10 or newer
 #
-# It needs Debian's packages build-essential, cmake, libxxhash-dev and python3-venv, and libfuse3-dev for `lmc-st mount`.
-# From the package index it installs the tools for wheels and a C compiler into build/venv-wheel: zig, which has the
-# headers and libraries of all these systems. zstd and SQLite are compiled from sources in Python packages
+# It needs Debian's packages build-essential, cmake, libxxhash-dev and python3-venv, and libfuse3-dev for
+# `lmc-st mount`. From the package index it installs the tools for wheels and a C compiler into build/venv-wheel: zig,
+# which has the headers and libraries of all these systems. zstd and SQLite are compiled from sources in Python packages
 # (lmc_dependency_sources of scripts/setup.sh). No wheel is run here.
 set -eu
 
