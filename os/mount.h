@@ -15,7 +15,7 @@ typedef struct os_names os_names;
 /* Adds a name. Returns 0 or ENOMEM. */
 int os_names_add(os_names *names, const char *name, uint64_t node, os_kind kind);
 
-/* What the file system has. A node is a file or a folder; its state, and what a file contains, never change: what
+/* What the file system has. A node is a file or a folder. The state of a file, and what it contains, never change: what
  * changes gets another node. Calls return 0 or an errno; several threads make them at once.
  *  find   the node of a name in a folder, and its state (ENOENT). Of the state, kind, nbytes, modified and permissions
  *         count, without the bits to write.
@@ -49,6 +49,9 @@ void os_mount_close(os_mount *mount);
 
 /* Unmounts the file system of this type at `path`. EINVAL: there is none; EBUSY: something in it is in use. */
 int os_unmount(const char *path, const char *type);
+
+/* 1 if the path, with links followed, is `folder` (a path without links) or below it. Nothing in it is asked for. */
+int os_leads_into(const char *path, const char *folder);
 
 /* ---- a process in the background ---- */
 

@@ -50,6 +50,13 @@ int os_unmount(const char *path, const char *type)
     return ENOSYS;
 }
 
+int os_leads_into(const char *path, const char *folder)
+{
+    (void)path;
+    (void)folder;
+    return 0;
+}
+
 int os_begin_background(void)
 {
     return ENOSYS;

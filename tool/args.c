@@ -322,10 +322,8 @@ static int parse_option(parser *parser, const char *argument)
         const size_t length = is_long ? strcspn(at, "=") : 1;
         for (const cli_option *row = cli_options; row->name; row++)
             if (is_long ? strlen(row->name) == length && memcmp(row->name, at, length) == 0
-                        : row->letter == *at) {
+                        : row->letter == *at)
                 found = row;
-                parser->args->seen |= is_long ? 0 : row->bit;
-            }
         if (!found)
             return fail_parse(parser, "unknown option", argument);
         at += length;
@@ -336,7 +334,9 @@ static int parse_option(parser *parser, const char *argument)
             return fail_parse(parser, "a value is missing after", argument);
         if (found->value)
             return apply_option(parser, found, rest ? rest : parser->argv[parser->next++]);
-        if (!apply_option(parser, found, NULL))
+        if (!is_long && found->letter == 'f')
+            parser->args->seen |= CLI_OPT_F;
+        else if (!apply_option(parser, found, NULL))
             return 0;
     } while (*at != '\0');
     return 1;

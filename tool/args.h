@@ -42,6 +42,7 @@
 #define CLI_OPT_IDLE (UINT64_C(1) << 31)
 #define CLI_OPT_CACHE (UINT64_C(1) << 32)
 #define CLI_OPT_ALLOW_OTHER (UINT64_C(1) << 33)
+#define CLI_OPT_F (UINT64_C(1) << 34) /* the letter: the command has one of two options with it, or neither */
 
 /* Commands, as bits of the table of options. */
 #define CLI_CONVERT (UINT64_C(1) << 0)
@@ -86,7 +87,7 @@
 /* One option of some commands. An option whose help text differs from command to command has several rows. */
 typedef struct cli_option {
     uint64_t bit;
-    char letter; /* 0: none; -f stands for both options that have it, of which no command has both */
+    char letter; /* 0: none; two options have -f, of which no command has both */
     const char *name;
     const char *value; /* NULL: it takes none; else what it is, in capitals */
     uint64_t commands;

@@ -55,8 +55,9 @@ static int run_with_options(const cli_command *command, const cli_args *args, ui
 {
     const uint64_t of_letter_f = CLI_OPT_FORCE | CLI_OPT_FOREGROUND;
     const uint64_t known = cli_options_of(command->bit);
-    if ((seen & of_letter_f) == of_letter_f && (known & of_letter_f) != 0)
-        seen &= known | ~of_letter_f;
+    if ((seen & CLI_OPT_F) != 0)
+        seen |= (known & of_letter_f) != 0 ? known & of_letter_f : CLI_OPT_FORCE;
+    seen &= ~CLI_OPT_F;
     const uint64_t foreign = seen & ~known;
     if (foreign != 0)
         return cli_usage_error(command->name, "%s has no option --%s", command->name,
@@ -80,8 +81,8 @@ static int run_test(const cli_args *args)
     }
     /* as with zstd, what the others say of outputs and inputs has no meaning then */
     return run_with_options(&cli_verify, &files,
-                            args->seen & ~(CLI_OPT_TEST | CLI_OPT_FORCE | CLI_OPT_RM | CLI_OPT_KEEP |
-                                           CLI_OPT_NO_FSYNC | CLI_OPT_OUTPUT | CLI_OPT_STDOUT |
+                            args->seen & ~(CLI_OPT_TEST | CLI_OPT_F | CLI_OPT_FORCE | CLI_OPT_RM |
+                                           CLI_OPT_KEEP | CLI_OPT_NO_FSYNC | CLI_OPT_OUTPUT | CLI_OPT_STDOUT |
                                            CLI_OPT_LEVEL | CLI_OPT_SALVAGE));
 }
 

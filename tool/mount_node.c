@@ -15,6 +15,12 @@
 #define LIST_OF_COPIES ".lmc-copied"
 #define RUN_LIST "run.json"
 #define STORE_MARK "store.json"
+#define STORE_INDEX "index.sqlite"
+#define MARK_NBYTES_MAX 4096 /* of the begin of such a file */
+
+/* A change of a folder after this time has another time than the last one: far more than the clock of a system's file
+ * times needs for a step. */
+#define SETTLED_NS ((uint64_t)50000000)
 
 #define SUFFIX_NBYTES (sizeof LMC_ARCHIVE_SUFFIX - 1)
 
@@ -116,6 +122,20 @@ static int has_file(const char *path, const char *name)
     return is_found;
 }
 
+/* 1 if the begin of a file of the directory has the word. */
+static int has_word(const char *path, const char *name, const char *word)
+{
+    char text[MARK_NBYTES_MAX + 1] = "";
+    char *const file = lmc_path_join(&lmc_memory_default, path, name, "");
+    const int fd = file ? os_open(OS_HERE, file) : -1;
+    const int64_t got = fd >= 0 ? os_read_at(fd, 0, text, MARK_NBYTES_MAX) : 0;
+    if (fd >= 0)
+        (void)os_close(fd);
+    free(file);
+    text[got > 0 ? got : 0] = '\0';
+    return strstr(text, word) != NULL;
+}
+
 mount_node *mount_add_root(mount_nodes *nodes)
 {
     const int is_converted = lmc_is_archive_name(nodes->source) || has_file(nodes->source, LIST_OF_COPIES);
@@ -175,80 +195,132 @@ static lmc_status list_converted(mount_nodes *nodes, mount_node *root, const cha
 
 /* ---- other directories ---- */
 
+/* A name in a directory, and what it stands for. */
+typedef struct found_name {
+    char *name;
+    mount_kind kind;
+    int is_cut; /* shown without ".lmc", unless that name is taken */
+} found_name;
+
 typedef struct folder_visit {
-    mount_nodes *nodes;
-    mount_node *folder;
+    const mount_nodes *nodes;
+    const mount_node *folder;
     const char *path; /* of it */
-    int is_kept;      /* a store or a run: its own files are not shown */
-    mount_node **before;
-    size_t before_count;
-    int pass; /* 0: what shows its own name; 1: archives and converted directories, whose names may be taken then */
+    int is_run, is_store;
+    found_name *names;
+    size_t count, capacity;
 } folder_visit;
 
-/* 1 for the files of a run or a store that are none of a step or a model, and for what is being written. */
-static int is_hidden(const folder_visit *visit, const char *name)
+/* 1 if the folder is, or lies in, what the link leads to: it has no end. */
+static int leads_up(const folder_visit *visit, const os_state *target)
 {
-    return strncmp(name, ".lmc-", 5) == 0 || strstr(name, ".lmc-st-partial") != NULL ||
-           (visit->is_kept && (strcmp(name, RUN_LIST) == 0 || strcmp(name, STORE_MARK) == 0 ||
-                               strncmp(name, "index.sqlite", 12) == 0));
+    os_state state;
+    char *const path = cli_copy(visit->path, strlen(visit->path));
+    int is_above = !path;
+    for (char *end = path ? path + strlen(path) : NULL; end && !is_above; end = strrchr(path, '/')) {
+        *end = '\0';
+        is_above = os_stat(OS_HERE, *path ? path : "/", &state) == 0 && os_is_same_file(&state, target);
+    }
+    free(path);
+    return is_above;
 }
 
-/* What the name in the folder stands for. Returns 0: it is gone, or neither file nor folder. */
-static int kind_of(const char *path, const char *name, mount_kind *kind)
+/* What the name in the folder stands for. Returns 0: it is not shown, as it is a file of a run or a store that is none
+ * of a step or a model; is being written; is gone; is neither file nor folder; or is a link that cannot be followed. */
+static int kind_of(const folder_visit *visit, const char *path, const char *name, mount_kind *kind)
 {
     os_state state;
     const int has_suffix = lmc_is_archive_name(name);
-    if (os_stat(OS_HERE, path, &state) != 0 || (state.kind != OS_FILE && state.kind != OS_FOLDER))
+    if (strncmp(name, ".lmc-", 5) == 0 || strstr(name, ".lmc-st-partial") != NULL ||
+        (visit->is_run && strcmp(name, RUN_LIST) == 0) ||
+        (visit->is_store && (strcmp(name, STORE_MARK) == 0 || strncmp(name, STORE_INDEX, 12) == 0)))
         return 0;
-    if (state.kind == OS_FILE)
+    if (os_lstat(OS_HERE, path, &state) != 0)
+        return 0;
+    const int is_link = state.kind == OS_LINK;
+    if (is_link && (os_leads_into(path, visit->nodes->mountpoint) || os_stat(OS_HERE, path, &state) != 0))
+        return 0;
+    if (state.kind != OS_FOLDER) {
         *kind = has_suffix ? MOUNT_ARCHIVE : MOUNT_COPY;
-    else
-        *kind = has_suffix || has_file(path, LIST_OF_COPIES) ? MOUNT_CONVERTED : MOUNT_FOLDER;
-    return 1;
+        return state.kind == OS_FILE;
+    }
+    *kind = has_suffix || has_file(path, LIST_OF_COPIES) ? MOUNT_CONVERTED : MOUNT_FOLDER;
+    return !is_link || !leads_up(visit, &state);
 }
 
 static int visit_name(void *user, const char *name)
 {
     folder_visit *const visit = user;
-    mount_kind kind = MOUNT_COPY;
-    int is_taken = 0;
-    char *const full = lmc_path_join(&lmc_memory_default, visit->path, name, "");
-    char *const path = lmc_path_join(&lmc_memory_default, visit->folder->path, name, "");
-    int os_errno = full && path ? 0 : ENOMEM;
-    if (os_errno == 0 && !is_hidden(visit, name) && kind_of(full, name, &kind)) {
-        const int is_cut = lmc_is_archive_name(name) && kind != MOUNT_FOLDER;
-        const size_t cut = strlen(name) - (is_cut ? SUFFIX_NBYTES : 0);
-        (void)mount_child_place(visit->folder, name, cut, &is_taken);
-        if (is_cut == visit->pass) {
-            mount_node *node = NULL;
-            for (size_t i = 0; i < visit->before_count && !node; i++)
-                if (visit->before[i]->kind == kind && strcmp(visit->before[i]->path, path) == 0)
-                    node = visit->before[i]; /* it stands for the same as before */
-            if (!node)
-                node = mount_node_new(visit->nodes, kind, name, is_taken ? strlen(name) : cut, path);
-            os_errno = node && add_child(visit->folder, node) ? 0 : ENOMEM;
-        }
-    }
-    free(full);
+    found_name found = {.kind = MOUNT_COPY};
+    char *const path = lmc_path_join(&lmc_memory_default, visit->path, name, "");
+    const int is_shown = path && kind_of(visit, path, name, &found.kind);
     free(path);
-    return os_errno;
+    if (!is_shown)
+        return path ? 0 : ENOMEM;
+    if (visit->count == visit->capacity) {
+        const size_t capacity = 2 * visit->capacity + 16;
+        found_name *const grown = realloc(visit->names, capacity * sizeof *grown);
+        if (!grown)
+            return ENOMEM;
+        visit->names = grown;
+        visit->capacity = capacity;
+    }
+    found.is_cut = lmc_is_archive_name(name) && found.kind != MOUNT_FOLDER;
+    found.name = cli_copy(name, strlen(name));
+    if (!found.name)
+        return ENOMEM;
+    visit->names[visit->count++] = found;
+    return 0;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const found_name *)a)->name, ((const found_name *)b)->name);
+}
+
+/* Adds a child for a name; the one that it had before, if that stands for the same. Returns 0 or ENOMEM. */
+static int show_name(mount_nodes *nodes, mount_node *folder, const mount_node *before,
+                     const found_name *found)
+{
+    int is_there = 0;
+    mount_node *child = NULL;
+    size_t nbytes = strlen(found->name) - (found->is_cut ? SUFFIX_NBYTES : 0);
+    (void)mount_child_place(folder, found->name, nbytes, &is_there);
+    nbytes = is_there ? strlen(found->name) : nbytes;
+    char *const path = lmc_path_join(&lmc_memory_default, folder->path, found->name, "");
+    const size_t place = mount_child_place(before, found->name, nbytes, &is_there);
+    if (path && is_there && before->children[place]->kind == found->kind &&
+        strcmp(before->children[place]->path, path) == 0)
+        child = before->children[place];
+    else if (path)
+        child = mount_node_new(nodes, found->kind, found->name, nbytes, path);
+    free(path);
+    return child && add_child(folder, child) ? 0 : ENOMEM;
+}
+
+/* Names that are shown as they are take precedence. The others follow by their order: X.lmc comes before X.lmc.lmc,
+ * which is not named like it then. */
 static lmc_status list_folder(mount_nodes *nodes, mount_node *folder, const char *path, lmc_st_diag *diag)
 {
-    mount_node **const before = folder->children;
+    const mount_node before = *folder;
     folder_visit visit = {.nodes = nodes,
                           .folder = folder,
                           .path = path,
-                          .is_kept = has_file(path, RUN_LIST) || has_file(path, STORE_MARK),
-                          .before = before,
-                          .before_count = folder->child_count};
-    int os_errno = 0;
+                          .is_run = has_word(path, RUN_LIST, "\"lmc-run\""),
+                          .is_store = has_word(path, STORE_MARK, "\"lmc-store\"")};
+    int os_errno = os_visit_path(path, visit_name, &visit);
     folder->children = NULL;
     folder->child_count = folder->child_capacity = 0;
-    for (; visit.pass < 2 && os_errno == 0; visit.pass++)
-        os_errno = os_visit_path(path, visit_name, &visit);
-    free(before);
+    if (visit.count > 0)
+        qsort(visit.names, visit.count, sizeof *visit.names, compare_names);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < visit.count && os_errno == 0; i++)
+            if (visit.names[i].is_cut == pass)
+                os_errno = show_name(nodes, folder, &before, &visit.names[i]);
+    for (size_t i = 0; i < visit.count; i++)
+        free(visit.names[i].name);
+    free(visit.names);
+    free(before.children);
     if (os_errno == 0)
         return LMC_OK;
     cli_set_os_diag(diag, path, os_errno, "cannot list");
@@ -264,12 +336,20 @@ lmc_status mount_list(mount_nodes *nodes, mount_node *folder, lmc_st_diag *diag)
     lmc_status status = path ? LMC_OK : LMC_ERR_NOMEM;
     if (!path) {
         cli_set_diag(diag, folder->path, status, "out of memory");
-    } else if (os_stat(OS_HERE, path, &now) != 0) {
+        return status;
+    }
+    if (os_stat(OS_HERE, path, &now) != 0) {
         cli_set_os_diag(diag, path, errno, "cannot find");
-        status = diag->status;
-    } else if (!folder->is_listed || !os_is_same_file(&now, &folder->listed) ||
-               (folder->kind == MOUNT_FOLDER && (now.modified_s != folder->listed.modified_s ||
-                                                 now.modified_ns != folder->listed.modified_ns))) {
+        free(path);
+        return diag->status;
+    }
+    const int has_changed = !folder->is_listed || !mount_same_state(&now, &folder->listed);
+    if (has_changed)
+        folder->changed_ns = os_clock_ns();
+    /* soon after a change there may be another, with the same time, that was missed */
+    if (has_changed ||
+        (folder->kind == MOUNT_FOLDER && folder->listed_ns < folder->changed_ns + SETTLED_NS)) {
+        folder->listed_ns = os_clock_ns();
         status = folder->kind == MOUNT_FOLDER ? list_folder(nodes, folder, path, diag)
                                               : list_converted(nodes, folder, path, diag);
         folder->listed = now;

@@ -27,8 +27,11 @@ typedef struct mount_node {
     os_state state;  /* of that; of an archive, nbytes is that of the original */
     os_state stored; /* of that, as it is stored */
     int is_known;    /* both were read */
+    int is_faulty;   /* an archive whose size could not be read; that was logged */
     os_state listed; /* of a folder when its names were read */
     int is_listed;
+    uint64_t changed_ns;          /* when it was seen that they have changed */
+    uint64_t listed_ns;           /* when they were read */
     struct mount_node **children; /* by name */
     size_t child_count, child_capacity;
     mount_file *file; /* while it is open */
@@ -37,6 +40,7 @@ typedef struct mount_node {
 /* All nodes, by number from OS_MOUNT_ROOT on. None is freed before the end: the system may ask for it. */
 typedef struct mount_nodes {
     const char *source;
+    const char *mountpoint; /* links into it are not shown */
     mount_node **list;
     size_t count, capacity;
 } mount_nodes;
@@ -44,6 +48,13 @@ typedef struct mount_nodes {
 static inline int mount_is_folder(const mount_node *node)
 {
     return node->kind <= MOUNT_INNER;
+}
+
+/* 1 if they are of one file, which has not changed. */
+static inline int mount_same_state(const os_state *a, const os_state *b)
+{
+    return os_is_same_file(a, b) && a->nbytes == b->nbytes && a->modified_s == b->modified_s &&
+           a->modified_ns == b->modified_ns && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
 }
 
 /* The path of what a node stands for; to be freed. NULL: out of memory. */

@@ -32,15 +32,15 @@ struct mount_tree {
 
 /* ---- states ---- */
 
-static int same_state(const os_state *a, const os_state *b)
-{
-    return os_is_same_file(a, b) && a->nbytes == b->nbytes && a->modified_s == b->modified_s &&
-           a->modified_ns == b->modified_ns && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
-}
-
 static int errno_of(const lmc_st_diag *diag)
 {
-    return diag->status == LMC_ERR_NOMEM ? ENOMEM : diag->os_errno == ENOENT ? ENOENT : EIO;
+    static const int told[] = {ENOENT, EACCES, ENOMEM, EMFILE, ENFILE}; /* as they are */
+    if (diag->status == LMC_ERR_NOMEM)
+        return ENOMEM;
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        if (diag->status == LMC_ERR_IO && diag->os_errno == told[i])
+            return told[i];
+    return EIO;
 }
 
 static lmc_status open_archive(const mount_tree *tree, const mount_node *node, lmc_st_file **file,
@@ -84,11 +84,11 @@ static int look_at(mount_tree *tree, mount_node **place)
         return os_errno;
     if ((now.kind == OS_FOLDER) != mount_is_folder(node) || (now.kind != OS_FOLDER && now.kind != OS_FILE))
         return ENOENT; /* it is found under another kind once its folder was listed again */
-    const int is_same =
-        mount_is_folder(node) ? os_is_same_file(&now, &node->stored) : same_state(&now, &node->stored);
+    const int is_same = mount_same_state(&now, &node->stored);
     if (node->is_known && is_same)
         return 0;
-    if (node->is_known && node->kind != MOUNT_INNER) {
+    if (node->is_known && !(mount_is_folder(node) && os_is_same_file(&now, &node->stored)) &&
+        node->kind != MOUNT_INNER) {
         node = mount_node_new(&tree->nodes, node->kind, node->name, strlen(node->name), node->path);
         if (!node)
             return ENOMEM;
@@ -96,7 +96,9 @@ static int look_at(mount_tree *tree, mount_node **place)
     }
     node->stored = node->state = now;
     if (node->kind == MOUNT_ARCHIVE && read_size(tree, node, &node->state.nbytes, &diag) != LMC_OK) {
-        tree->log(&diag);
+        if (!node->is_faulty || !is_same)
+            tree->log(&diag);
+        node->is_faulty = 1;
         return errno_of(&diag);
     }
     node->is_known = 1;
@@ -131,9 +133,15 @@ static int answer_find(void *user, uint64_t folder, const char *name, uint64_t *
 static int answer_state(void *user, uint64_t number, os_state *state)
 {
     mount_tree *const tree = user;
+    os_state now;
     pthread_mutex_lock(&tree->lock);
-    *state = tree->nodes.list[number - OS_MOUNT_ROOT]->state;
+    mount_node *const node = tree->nodes.list[number - OS_MOUNT_ROOT];
+    char *const path = mount_is_folder(node) && !tree->is_file ? mount_path(&tree->nodes, node) : NULL;
+    if (path && os_stat(OS_HERE, path, &now) == 0 && now.kind == OS_FOLDER)
+        node->state = now;
+    *state = node->state;
     pthread_mutex_unlock(&tree->lock);
+    free(path);
     return 0;
 }
 
@@ -145,8 +153,9 @@ static int answer_list(void *user, uint64_t folder, os_names *names)
     pthread_mutex_lock(&tree->lock);
     mount_node *const in = tree->nodes.list[folder - OS_MOUNT_ROOT];
     if (mount_list(&tree->nodes, in, &diag) != LMC_OK) {
-        tree->log(&diag);
         os_errno = errno_of(&diag);
+        if (os_errno != ENOENT) /* a folder that is gone is no fault */
+            tree->log(&diag);
     }
     for (size_t i = 0; i < in->child_count && os_errno == 0; i++)
         os_errno = os_names_add(names, in->children[i]->name, in->children[i]->number,
@@ -168,56 +177,44 @@ static void free_file(mount_file *file)
     free(file);
 }
 
-/* Opens what a node stands for. ESTALE: that has changed; the system looks the name up again. */
+/* 0 if a node stands for the same as before. ESTALE: that has changed; the system looks the name up again. */
+static int check_node(const mount_tree *tree, const mount_node *node)
+{
+    os_state now;
+    char *const path = mount_path(&tree->nodes, node);
+    const int os_errno = !path ? ENOMEM
+                         : os_stat(OS_HERE, path, &now) == 0 && mount_same_state(&now, &node->stored)
+                             ? 0
+                             : ESTALE;
+    free(path);
+    return os_errno;
+}
+
+/* Opens what a node stands for. Errors: as check_node(), and those of the file. */
 static int open_node(mount_tree *tree, mount_node *node, mount_file **opened)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    os_state now;
     char *const path = mount_path(&tree->nodes, node);
     mount_file *const file = calloc(1, sizeof *file);
     int os_errno = path && file ? 0 : ENOMEM;
     if (file)
-        *file = (mount_file){.node = node, .fd = -1};
+        *file = (mount_file){.node = node, .use_count = 1, .fd = -1};
     if (os_errno == 0 && node->kind == MOUNT_COPY) {
         file->fd = os_open(OS_HERE, path);
         os_errno = file->fd < 0 ? errno : 0;
     } else if (os_errno == 0 &&
                (open_archive(tree, node, &file->file, &diag) != LMC_OK ||
                 lmc_st_original_open(file->file, tree->cache, &file->original, &diag) != LMC_OK)) {
-        tree->log(&diag);
         os_errno = errno_of(&diag);
     }
-    if (os_errno == 0 && (os_stat(OS_HERE, path, &now) != 0 || !same_state(&now, &node->stored)))
-        os_errno = ESTALE;
+    const int is_same = os_errno != ENOMEM && check_node(tree, node) == 0;
+    if (is_same && os_errno != 0 && node->kind != MOUNT_COPY)
+        tree->log(&diag);
     free(path);
-    *opened = os_errno == 0 ? file : NULL;
-    if (os_errno != 0)
+    *opened = is_same && os_errno == 0 ? file : NULL;
+    if (!*opened)
         free_file(file);
-    return os_errno == ENOENT ? ESTALE : os_errno;
-}
-
-static int answer_open(void *user, uint64_t number, void **file)
-{
-    mount_tree *const tree = user;
-    mount_file *opened = NULL;
-    pthread_mutex_lock(&tree->lock);
-    mount_node *const node = tree->nodes.list[number - OS_MOUNT_ROOT];
-    int os_errno = 0;
-    if (!node->file) {
-        pthread_mutex_unlock(&tree->lock);
-        os_errno = open_node(tree, node, &opened);
-        pthread_mutex_lock(&tree->lock);
-    }
-    if (opened && !node->file) {
-        node->file = opened;
-        opened = NULL;
-    }
-    if (os_errno == 0)
-        node->file->use_count++;
-    *file = node->file;
-    pthread_mutex_unlock(&tree->lock);
-    free_file(opened); /* another thread was first */
-    return os_errno;
+    return is_same || os_errno == ENOMEM ? os_errno : ESTALE;
 }
 
 static void answer_close(void *user, void *file)
@@ -231,6 +228,35 @@ static void answer_close(void *user, void *file)
     pthread_mutex_unlock(&tree->lock);
     if (is_last)
         free_file(opened);
+}
+
+static int answer_open(void *user, uint64_t number, void **file)
+{
+    mount_tree *const tree = user;
+    pthread_mutex_lock(&tree->lock);
+    mount_node *const node = tree->nodes.list[number - OS_MOUNT_ROOT];
+    mount_file *opened = node->file;
+    const int was_open = opened != NULL;
+    if (was_open)
+        opened->use_count++;
+    pthread_mutex_unlock(&tree->lock);
+    const int os_errno = was_open ? check_node(tree, node) : open_node(tree, node, &opened);
+    if (was_open && os_errno != 0) {
+        answer_close(tree, opened);
+    } else if (!was_open && os_errno == 0) {
+        pthread_mutex_lock(&tree->lock);
+        mount_file *const first = node->file; /* of another thread */
+        if (first)
+            first->use_count++;
+        else
+            node->file = opened;
+        pthread_mutex_unlock(&tree->lock);
+        if (first)
+            free_file(opened);
+        opened = first ? first : opened;
+    }
+    *file = opened;
+    return os_errno;
 }
 
 /* Logs a fault, unless it is the one that was logged last of this file: the system asks for each page again. */
@@ -269,13 +295,14 @@ const os_mount_answers mount_tree_answers = {
 
 /* ---- begin and end ---- */
 
-lmc_status mount_tree_create(const char *path, const lmc_st_compare_options *options,
+lmc_status mount_tree_create(const char *path, const char *mountpoint, const lmc_st_compare_options *options,
                              void (*log)(const lmc_st_diag *diag), mount_tree **created, lmc_st_diag *diag)
 {
     mount_tree *const tree = calloc(1, sizeof *tree);
     *created = tree;
     if (tree) {
-        *tree = (mount_tree){.nodes = {.source = path}, .options = *options, .log = log};
+        *tree = (mount_tree){
+            .nodes = {.source = path, .mountpoint = mountpoint}, .options = *options, .log = log};
         pthread_mutex_init(&tree->lock, NULL);
     }
     mount_node *const root = tree ? mount_add_root(&tree->nodes) : NULL;

@@ -12,10 +12,11 @@
 
 typedef struct mount_tree mount_tree;
 
-/* path: real, of an archive, or of a directory. options: base and base_dirs are real paths; what they point to must
- * outlive the tree. log: gets the faults of files that are read; several threads may call it.
- * Errors: LMC_ERR_ARG (a plain file), as lmc_st_open() of an archive, and as lmc_st_visit_entries() of a directory. */
-lmc_status mount_tree_create(const char *path, const lmc_st_compare_options *options,
+/* path: of an archive, or of a directory. mountpoint: where it is to be shown. Both are real paths, and so are base and
+ * base_dirs of the options; they must outlive the tree. log: gets the faults of files that are read, of several threads
+ * at once. Errors: LMC_ERR_ARG (a plain file), as lmc_st_open() of an archive, and as lmc_st_visit_entries() of a
+ * directory. */
+lmc_status mount_tree_create(const char *path, const char *mountpoint, const lmc_st_compare_options *options,
                              void (*log)(const lmc_st_diag *diag), mount_tree **tree, lmc_st_diag *diag);
 
 /* Before anything is asked: where blocks are decoded. */

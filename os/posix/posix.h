@@ -23,7 +23,8 @@ static inline int posix_folder(int folder_fd)
     return folder_fd == OS_HERE ? AT_FDCWD : folder_fd;
 }
 
-/* Unmounts what is at the path, as the superuser does it or by the helper of libfuse. Returns 0 or an errno. */
-int posix_unmount(const char *path);
+/* Unmounts what is at the path, as the superuser does it or by the helper of libfuse; at_once: also what is in use.
+ * Returns 0 or an errno. */
+int posix_unmount(const char *path, int at_once);
 
 #endif

@@ -32,7 +32,7 @@ int os_begin_background(void)
             _exit(reported);
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
             continue;
-        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     }
     close(ends[0]);
     report_fd = ends[1];

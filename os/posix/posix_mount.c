@@ -4,81 +4,30 @@
 #include "os/posix/posix.h"
 
 #include "os/mount.h"
+#include "os/posix/posix_fuse.h"
 
-#define FUSE_USE_VERSION 31
-#include <fuse3/fuse_lowlevel.h>
-
-#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define LIBRARY "libfuse3.so.3"
-#define STATE_SECONDS 86400.0 /* how long the system may keep a node's state: it never changes */
-#define NAME_SECONDS 1.0      /* and which node a name has */
+#define STATE_SECONDS 86400.0 /* how long the system may keep the state of a file: it never changes */
+#define NAME_SECONDS 1.0      /* and which node a name has, and the state of a folder */
 #define READ_NBYTES_MAX ((size_t)1 << 20)
 #define READ_AHEAD_KIB "1024" /* of the system, where we may set it; it asks for 128 KiB at a time else */
 #define CHECK_MS 1000         /* how often the end is looked for that no event tells */
-
-/* What is called of the library. */
-typedef struct library {
-    __typeof__(&fuse_session_new) session_new;
-    __typeof__(&fuse_session_mount) session_mount;
-    __typeof__(&fuse_session_unmount) session_unmount;
-    __typeof__(&fuse_session_destroy) session_destroy;
-    __typeof__(&fuse_session_receive_buf) session_receive_buf;
-    __typeof__(&fuse_session_process_buf) session_process_buf;
-    __typeof__(&fuse_set_log_func) set_log_func;
-    __typeof__(&fuse_opt_free_args) opt_free_args;
-    __typeof__(&fuse_opt_add_opt) opt_add_opt;
-    __typeof__(&fuse_opt_add_opt_escaped) opt_add_opt_escaped;
-    __typeof__(&fuse_req_userdata) req_userdata;
-    __typeof__(&fuse_reply_err) reply_err;
-    __typeof__(&fuse_reply_entry) reply_entry;
-    __typeof__(&fuse_reply_attr) reply_attr;
-    __typeof__(&fuse_reply_open) reply_open;
-    __typeof__(&fuse_reply_buf) reply_buf;
-    __typeof__(&fuse_add_direntry) add_direntry;
-} library;
-
-static library fuse;
-
-static const struct {
-    const char *name;
-    size_t place; /* in the struct */
-} symbols[] = {
-    {"fuse_session_new", offsetof(library, session_new)},
-    {"fuse_session_mount", offsetof(library, session_mount)},
-    {"fuse_session_unmount", offsetof(library, session_unmount)},
-    {"fuse_session_destroy", offsetof(library, session_destroy)},
-    {"fuse_session_receive_buf", offsetof(library, session_receive_buf)},
-    {"fuse_session_process_buf", offsetof(library, session_process_buf)},
-    {"fuse_set_log_func", offsetof(library, set_log_func)},
-    {"fuse_opt_free_args", offsetof(library, opt_free_args)},
-    {"fuse_opt_add_opt", offsetof(library, opt_add_opt)},
-    {"fuse_opt_add_opt_escaped", offsetof(library, opt_add_opt_escaped)},
-    {"fuse_req_userdata", offsetof(library, req_userdata)},
-    {"fuse_reply_err", offsetof(library, reply_err)},
-    {"fuse_reply_entry", offsetof(library, reply_entry)},
-    {"fuse_reply_attr", offsetof(library, reply_attr)},
-    {"fuse_reply_open", offsetof(library, reply_open)},
-    {"fuse_reply_buf", offsetof(library, reply_buf)},
-    {"fuse_add_direntry", offsetof(library, add_direntry)},
-};
-
-static char last_message[256]; /* of the library */
 
 struct os_mount {
     const os_mount_answers *answers;
     void *user;
     char *path;
+    uint64_t device; /* of what is mounted */
     struct fuse_session *session;
     unsigned thread_count;
     pthread_t *threads;
@@ -89,35 +38,6 @@ struct os_mount {
     volatile uint64_t used_ns; /* when something was asked for last */
     int is_mounted;
 };
-
-/* ---- the library ---- */
-
-static void keep_message(enum fuse_log_level level, const char *format, va_list arguments)
-{
-    (void)level;
-    (void)vsnprintf(last_message, sizeof last_message, format, arguments);
-    last_message[strcspn(last_message, "\n")] = '\0';
-}
-
-/* Returns 0, or ENOENT with the text. It stays loaded. */
-static int load_library(char *text, size_t capacity)
-{
-    void *const handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) {
-        (void)snprintf(text, capacity, LIBRARY " cannot be loaded (Debian: libfuse3-3, fuse3)");
-        return ENOENT;
-    }
-    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *const symbol = dlsym(handle, symbols[i].name);
-        if (!symbol) {
-            (void)snprintf(text, capacity, LIBRARY " has no %s()", symbols[i].name);
-            return ENOENT;
-        }
-        memcpy((char *)&fuse + symbols[i].place, &symbol, sizeof symbol);
-    }
-    fuse.set_log_func(keep_message);
-    return 0;
-}
 
 /* ---- answers ---- */
 
@@ -137,7 +57,7 @@ static struct stat stat_of(uint64_t node, const os_state *state)
     return (struct stat){
         .st_ino = node,
         .st_mode = (mode_t)((is_folder ? S_IFDIR : S_IFREG) | (state->permissions & 0555)),
-        .st_nlink = is_folder ? 2 : 1,
+        .st_nlink = 1, /* of a folder: how many are in it is not known */
         .st_uid = getuid(),
         .st_gid = getgid(),
         .st_size = is_folder ? 0 : (off_t)state->nbytes,
@@ -147,6 +67,11 @@ static struct stat stat_of(uint64_t node, const os_state *state)
         .st_mtim = {.tv_sec = state->modified_s, .tv_nsec = state->modified_ns},
         .st_ctim = {.tv_sec = state->modified_s, .tv_nsec = state->modified_ns},
     };
+}
+
+static double state_seconds(const os_state *state)
+{
+    return state->kind == OS_FOLDER ? NAME_SECONDS : STATE_SECONDS;
 }
 
 static void answer_init(void *user, struct fuse_conn_info *connection)
@@ -171,7 +96,7 @@ static void answer_lookup(fuse_req_t request, fuse_ino_t folder, const char *nam
     const struct fuse_entry_param entry = {.ino = node,
                                            .generation = 1,
                                            .attr = stat_of(node, &state),
-                                           .attr_timeout = STATE_SECONDS,
+                                           .attr_timeout = state_seconds(&state),
                                            .entry_timeout = NAME_SECONDS};
     (void)fuse.reply_entry(request, &entry);
 }
@@ -186,7 +111,7 @@ static void answer_getattr(fuse_req_t request, fuse_ino_t node, struct fuse_file
     if (os_errno != 0)
         (void)fuse.reply_err(request, os_errno);
     else
-        (void)fuse.reply_attr(request, &answer, STATE_SECONDS);
+        (void)fuse.reply_attr(request, &answer, state_seconds(&state));
 }
 
 static void answer_open(fuse_req_t request, fuse_ino_t node, struct fuse_file_info *info)
@@ -336,6 +261,40 @@ static const struct fuse_lowlevel_ops operations = {
 
 /* ---- begin and end ---- */
 
+/* The device of the root folder of what is mounted at the path, without a question to whoever answers for it. */
+static uint64_t device_at(const char *path)
+{
+    struct statx state;
+    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &state) == 0
+               ? makedev(state.stx_dev_major, state.stx_dev_minor)
+               : 0;
+}
+
+/* Lets the system ask for more at a time than it does by itself. Most users may not. */
+static void set_read_ahead(const os_mount *mount)
+{
+    char path[80];
+    (void)snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/read_ahead_kb", major(mount->device),
+                   minor(mount->device));
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)os_write(fd, READ_AHEAD_KIB, strlen(READ_AHEAD_KIB));
+    close(fd);
+}
+
+/* Answers the first request, by which the system and the library agree on their terms. */
+static void greet(os_mount *mount)
+{
+    struct fuse_buf request = {.mem = NULL};
+    const int got = fuse.session_receive_buf(mount->session, &request);
+    if (got > 0)
+        fuse.session_process_buf(mount->session, &request);
+    free(request.mem);
+    mount->device = device_at(mount->path);
+    set_read_ahead(mount);
+}
+
 /* Returns 0: out of memory, or the library refuses. */
 static int make_session(os_mount *mount, const char *label, const char *type, int all_users)
 {
@@ -362,31 +321,30 @@ int os_mount_open(os_mount **opened, const char *path, const char *label, const 
                   const os_mount_answers *answers, void *user, char *text, size_t capacity)
 {
     *opened = NULL;
-    const int os_errno = load_library(text, capacity);
+    const int os_errno = posix_fuse_load(text, capacity);
     if (os_errno != 0)
         return os_errno;
     os_mount *const mount = calloc(1, sizeof *mount);
-    last_message[0] = '\0';
-    (void)snprintf(text, capacity, "out of memory");
+    (void)snprintf(text, capacity, "%s", mount ? "the system refuses" : strerror(ENOMEM));
     if (!mount)
         return ENOMEM;
     *mount = (os_mount){.answers = answers, .user = user, .path = realpath(path, NULL), .ends = {-1, -1}};
-    const int is_ready = mount->path && make_session(mount, label, type, all_users);
-    if (is_ready && pipe2(mount->ends, O_CLOEXEC) == 0 &&
-        fuse.session_mount(mount->session, mount->path) == 0) {
-        mount->is_mounted = 1;
-        fuse.set_log_func(NULL); /* from now on, messages of the library go to standard error */
-        *opened = mount;
-        return 0;
-    }
-    if (!mount->path || (is_ready && mount->ends[0] < 0))
+    if (!mount->path || pipe2(mount->ends, O_CLOEXEC) != 0) {
         (void)snprintf(text, capacity, "%s", strerror(errno));
-    else if (last_message[0] != '\0')
-        (void)snprintf(text, capacity, "%s", last_message);
-    else if (is_ready)
-        (void)snprintf(text, capacity, "the system refuses");
-    os_mount_close(mount);
-    return EIO;
+    } else {
+        posix_fuse_messages messages;
+        posix_fuse_keep_messages(&messages);
+        if (make_session(mount, label, type, all_users))
+            mount->is_mounted = fuse.session_mount(mount->session, mount->path) == 0;
+        posix_fuse_end_messages(&messages, text, capacity);
+    }
+    if (!mount->is_mounted) {
+        os_mount_close(mount);
+        return EIO;
+    }
+    greet(mount);
+    *opened = mount;
+    return 0;
 }
 
 void os_mount_close(os_mount *mount)
@@ -413,7 +371,7 @@ static void *serve(void *user)
     const char end = 0;
     for (;;) {
         const int got = fuse.session_receive_buf(mount->session, &request);
-        if (__atomic_load_n(&mount->is_ending, __ATOMIC_RELAXED) || (got <= 0 && got != -EINTR))
+        if (__atomic_load_n(&mount->is_ending, __ATOMIC_ACQUIRE) || (got <= 0 && got != -EINTR))
             break;
         if (got > 0)
             fuse.session_process_buf(mount->session, &request);
@@ -428,6 +386,16 @@ static void *serve(void *user)
 static void do_nothing(int number)
 {
     (void)number;
+}
+
+/* Every open file is one of this process, and one for each base. */
+static void raise_limit_of_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* The signals of this process go to the thread that calls os_mount_serve(); SIGUSR1 wakes one that waits for requests.
@@ -449,7 +417,6 @@ static void start_threads(os_mount *mount, unsigned thread_count)
 
 static void end_threads(os_mount *mount)
 {
-    __atomic_store_n(&mount->is_ending, 1, __ATOMIC_RELAXED);
     while ((unsigned)__atomic_load_n(&mount->ended_count, __ATOMIC_RELAXED) < mount->thread_count) {
         for (unsigned i = 0; i < mount->thread_count; i++)
             pthread_kill(mount->threads[i], SIGUSR1); /* again, for one that was about to wait */
@@ -459,20 +426,10 @@ static void end_threads(os_mount *mount)
         pthread_join(mount->threads[i], NULL);
 }
 
-/* Lets the system ask for more at a time than it does by itself. Most users may not. */
-static void set_read_ahead(const os_mount *mount)
+/* 1 unless something else was mounted at the same path since. */
+static int is_on_top(const os_mount *mount)
 {
-    char path[80];
-    struct stat state;
-    if (stat(mount->path, &state) != 0)
-        return;
-    (void)snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/read_ahead_kb", major(state.st_dev),
-                   minor(state.st_dev));
-    const int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)os_write(fd, READ_AHEAD_KIB, strlen(READ_AHEAD_KIB));
-    close(fd);
+    return device_at(mount->path) == mount->device;
 }
 
 /* 1 once nobody has used it for so long, and it could be unmounted. */
@@ -480,7 +437,28 @@ static int ends_idle(const os_mount *mount, unsigned idle_s)
 {
     const uint64_t used_ns = __atomic_load_n(&mount->used_ns, __ATOMIC_RELAXED);
     return idle_s > 0 && __atomic_load_n(&mount->open_count, __ATOMIC_RELAXED) == 0 &&
-           os_clock_ns() - used_ns >= idle_s * (uint64_t)1000000000 && posix_unmount(mount->path) == 0;
+           os_clock_ns() - used_ns >= idle_s * (uint64_t)1000000000 && is_on_top(mount) &&
+           posix_unmount(mount->path, 0) == 0;
+}
+
+/* Unmounts, also what is in use, and ends the threads: a signal wakes those that wait for requests; requests of this
+ * process, to itself, fail once nobody has the device open. Its descriptor stays taken, by a pipe that nobody reads: a
+ * thread that still uses it meets an error, not another file, and the library sees that nothing is mounted. */
+static void end(os_mount *mount)
+{
+    const int device = fuse.session_fd(mount->session);
+    struct pollfd connection = {.fd = device};
+    const int is_gone = poll(&connection, 1, 0) == 1 && (connection.revents & POLLERR) != 0;
+    if (!is_gone && is_on_top(mount))
+        (void)posix_unmount(mount->path, 1);
+    fuse.session_exit(mount->session);
+    __atomic_store_n(&mount->is_ending, 1, __ATOMIC_RELEASE);
+    close(mount->ends[0]);
+    mount->ends[0] = -1;
+    (void)dup3(mount->ends[1], device, O_CLOEXEC);
+    end_threads(mount);
+    fuse.session_unmount(mount->session);
+    mount->is_mounted = 0;
 }
 
 int os_mount_serve(os_mount *mount, unsigned thread_count, unsigned idle_s, const volatile int *signal_number)
@@ -489,15 +467,14 @@ int os_mount_serve(os_mount *mount, unsigned thread_count, unsigned idle_s, cons
     if (!mount->threads)
         return ENOMEM;
     mount->used_ns = os_clock_ns();
+    raise_limit_of_files();
     start_threads(mount, thread_count);
-    if (mount->thread_count > 0)
-        set_read_ahead(mount);
     struct pollfd ended = {.fd = mount->ends[0], .events = POLLIN};
     while (mount->thread_count > 0 && __atomic_load_n(signal_number, __ATOMIC_RELAXED) == 0 &&
            poll(&ended, 1, CHECK_MS) <= 0 && !ends_idle(mount, idle_s)) {
     }
     const int is_started = mount->thread_count > 0;
-    end_threads(mount); /* first: unmounting closes the descriptor that they use */
+    end(mount);
     free(mount->threads);
     return is_started ? 0 : EAGAIN;
 }

@@ -1,10 +1,11 @@
 /*
- * posix_unmount.c - file systems of processes that are unmounted.
+ * posix_unmount.c - mount points: what is mounted there is unmounted; which paths lead there.
  */
 #include "os/posix/posix.h"
 
 #include "os/mount.h"
 
+#include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int posix_unmount(const char *path)
+int posix_unmount(const char *path, int at_once)
 {
     extern char **environ;
-    char *argv[] = {"fusermount3", "-u", "-q", (char *)(uintptr_t)path, NULL};
+    char *argv[] = {"fusermount3", at_once ? "-uqz" : "-uq", "--", (char *)(uintptr_t)path, NULL};
     pid_t child;
     int status = 0;
     if (geteuid() == 0)
-        return umount2(path, UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
+        return umount2(path, UMOUNT_NOFOLLOW | (at_once ? MNT_DETACH : 0)) == 0 ? 0 : errno;
     const int os_errno = posix_spawnp(&child, argv[0], NULL, NULL, argv, environ);
     if (os_errno != 0)
         return os_errno;
@@ -45,9 +46,10 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* 1 if a line of /proc/self/mountinfo is of a file system of this type at the path. Fields: id, parent, device, root,
- * mount point, options, others up to "-", type. */
-static int is_mount_of(char *line, const char *path, const char *type)
+/* What a line of /proc/self/mountinfo says of unmounting the path: -1 if it is of another path, EINVAL if something of
+ * another type is there, EPERM if another user has mounted it, else 0. Fields: id, parent, device, root, mount point,
+ * options, others up to "-", type, source, options. */
+static int look_at_mount(char *line, const char *path, const char *type)
 {
     char *rest = NULL;
     char *field = strtok_r(line, " ", &rest);
@@ -57,10 +59,15 @@ static int is_mount_of(char *line, const char *path, const char *type)
     while (field && strcmp(field, "-") != 0)
         field = strtok_r(NULL, " ", &rest);
     const char *const found = field ? strtok_r(NULL, " ", &rest) : NULL;
-    if (!found || strncmp(found, "fuse.", 5) != 0 || strcmp(found + 5, type) != 0)
-        return 0;
+    if (!found)
+        return -1;
     unescape(place);
-    return strcmp(place, path) == 0;
+    if (strcmp(place, path) != 0)
+        return -1;
+    if (strncmp(found, "fuse.", 5) != 0 || strcmp(found + 5, type) != 0)
+        return EINVAL;
+    const char *const owner = strstr(rest, "user_id=");
+    return geteuid() == 0 || !owner || strtoul(owner + strlen("user_id="), NULL, 10) == getuid() ? 0 : EPERM;
 }
 
 /* The path, with links in it followed but for its last component, which may be a dead mount. To be freed. */
@@ -87,16 +94,80 @@ int os_unmount(const char *path, const char *type)
 {
     char *line = NULL;
     size_t capacity = 0;
-    int is_found = 0;
+    int os_errno = EINVAL;
     char *const real = realpath(path, NULL);
     char *const place = real ? real : mount_path(path); /* a dead mount has no real path */
     FILE *const mounts = fopen("/proc/self/mountinfo", "re");
-    while (mounts && place && !is_found && getline(&line, &capacity, mounts) > 0)
-        is_found = is_mount_of(line, place, type);
-    const int os_errno = is_found ? posix_unmount(place) : EINVAL;
+    while (mounts && place && getline(&line, &capacity, mounts) > 0) {
+        const int found = look_at_mount(line, place, type); /* the last one is on top */
+        os_errno = found < 0 ? os_errno : found;
+    }
+    if (os_errno == 0)
+        os_errno = posix_unmount(place, 0);
     if (mounts)
         (void)fclose(mounts);
     free(line);
     free(place);
     return os_errno;
+}
+
+/* ---- paths ---- */
+
+#define LINKS_MAX 40 /* that the system follows in a path */
+
+/* Takes the first component off *path. Returns its length. */
+static size_t take_component(const char **path, const char **component)
+{
+    *component = *path + strspn(*path, "/");
+    const size_t nbytes = strcspn(*component, "/");
+    *path = *component + nbytes;
+    return nbytes;
+}
+
+/* Appends a component to a path without links, or takes one off for "..". Returns 0: it is too long. */
+static int walk(char *place, const char *component, size_t nbytes)
+{
+    const size_t length = strlen(place);
+    char *const slash = strrchr(place, '/');
+    if (nbytes == 1 && component[0] == '.')
+        return 1;
+    if (nbytes == 2 && memcmp(component, "..", 2) == 0) {
+        *(slash ? slash : place) = '\0';
+        return 1;
+    }
+    if (length + 1 + nbytes >= PATH_MAX)
+        return 0;
+    place[length] = '/';
+    memcpy(place + length + 1, component, nbytes);
+    place[length + 1 + nbytes] = '\0';
+    return 1;
+}
+
+int os_leads_into(const char *path, const char *folder)
+{
+    char place[PATH_MAX] = "", target[PATH_MAX];
+    const size_t folder_nbytes = strlen(folder);
+    char *owned = NULL; /* what is left of the path, after a link */
+    const char *component;
+    int is_inside = 0, link_count = 0;
+    for (size_t nbytes = take_component(&path, &component); nbytes > 0 && !is_inside;
+         nbytes = take_component(&path, &component)) {
+        if (!walk(place, component, nbytes))
+            break;
+        is_inside = strncmp(place, folder, folder_nbytes) == 0 &&
+                    (place[folder_nbytes] == '\0' || place[folder_nbytes] == '/');
+        const ssize_t got = is_inside ? -1 : readlink(place, target, sizeof target);
+        if (got < 0)
+            continue;
+        char *joined = NULL;
+        if (++link_count > LINKS_MAX || asprintf(&joined, "%.*s/%s", (int)got, target, path) < 0)
+            break;
+        *strrchr(place, '/') = '\0';
+        if (target[0] == '/')
+            place[0] = '\0';
+        free(owned);
+        path = owned = joined;
+    }
+    free(owned);
+    return is_inside;
 }

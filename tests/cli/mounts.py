@@ -8,7 +8,7 @@ import pytest
 from support import check, write
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_REC, MS_PRIVATE = 0x4000, 0x40000
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -80,3 +80,11 @@ def fill_up(path, left_nbytes):
     if nbytes > 0:
         with open(path, "wb") as file:
             os.posix_fallocate(file.fileno(), 0, nbytes)
+
+
+def open_to_all(device, disk):
+    """Lets all users open a device. To be called where with_small_disk() has mounted the disk."""
+    path = os.path.join(disk, os.path.basename(device))
+    os.mknod(path, os.stat(device).st_mode | 0o666, os.stat(device).st_rdev)
+    os.chmod(path, 0o666)
+    _call("mount", os.fsencode(path), os.fsencode(device), None, MS_BIND, None)

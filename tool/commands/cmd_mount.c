@@ -165,9 +165,10 @@ static int run_mount(const cli_args *args)
         options.common.cancel = NULL; /* a signal ends the mount, but no read */
         options.base = paths.base;
         options.base_dirs = (const char *const *)paths.base_dirs;
-        exit_status = mount_tree_create(paths.source, &options, log_fault, &tree, &diag) == LMC_OK
-                          ? serve(args, &paths, tree)
-                          : cli_report(&diag);
+        exit_status =
+            mount_tree_create(paths.source, paths.mountpoint, &options, log_fault, &tree, &diag) == LMC_OK
+                ? serve(args, &paths, tree)
+                : cli_report(&diag);
     }
     free_paths(&paths);
     return exit_status;
