@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define LIBRARY "libfuse3.so.3"
@@ -66,12 +65,15 @@ static void say_nothing(enum fuse_log_level level, const char *format, va_list a
 
 void posix_fuse_keep_messages(posix_fuse_messages *messages)
 {
-    *messages = (posix_fuse_messages){.fd = memfd_create("messages", MFD_CLOEXEC), .standard_error = -1};
-    if (messages->fd < 0)
+    int ends[2];
+    *messages = (posix_fuse_messages){.fd = -1, .standard_error = -1};
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) /* what does not fit is lost */
         return;
+    messages->fd = ends[0];
     messages->standard_error = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (messages->standard_error >= 0)
-        (void)dup2(messages->fd, STDERR_FILENO);
+        (void)dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
 }
 
 void posix_fuse_end_messages(const posix_fuse_messages *messages, char *text, size_t capacity)
@@ -81,7 +83,8 @@ void posix_fuse_end_messages(const posix_fuse_messages *messages, char *text, si
     if (messages->standard_error >= 0) {
         (void)dup2(messages->standard_error, STDERR_FILENO);
         close(messages->standard_error);
-        (void)os_read_at(messages->fd, 0, line, sizeof line - 1);
+        if (os_read(messages->fd, line, sizeof line - 1) < 0)
+            line[0] = '\0'; /* nothing was said */
         line[strcspn(line, "\n")] = '\0';
     }
     if (messages->fd >= 0)

@@ -40,7 +40,7 @@ int posix_fuse_load(char *text, size_t capacity);
 /* What the library and its helper write to standard error in between is kept instead; the text is the first line of
  * it. If there is none, the text stays as it is. No other thread may write there. Later the library says nothing. */
 typedef struct posix_fuse_messages {
-    int fd;             /* of a file without a name, in the place of standard error */
+    int fd;             /* the end of a pipe whose other one is standard error */
     int standard_error; /* -1: it could not be replaced */
 } posix_fuse_messages;
 

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define STATE_SECONDS 86400.0 /* how long the system may keep the state of a file: it never changes */
@@ -27,7 +26,7 @@ struct os_mount {
     const os_mount_answers *answers;
     void *user;
     char *path;
-    uint64_t device; /* of what is mounted */
+    posix_mounted mounted; /* what the system says of it */
     struct fuse_session *session;
     unsigned thread_count;
     pthread_t *threads;
@@ -261,21 +260,11 @@ static const struct fuse_lowlevel_ops operations = {
 
 /* ---- begin and end ---- */
 
-/* The device of the root folder of what is mounted at the path, without a question to whoever answers for it. */
-static uint64_t device_at(const char *path)
-{
-    struct statx state;
-    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &state) == 0
-               ? makedev(state.stx_dev_major, state.stx_dev_minor)
-               : 0;
-}
-
 /* Lets the system ask for more at a time than it does by itself. Most users may not. */
 static void set_read_ahead(const os_mount *mount)
 {
     char path[80];
-    (void)snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/read_ahead_kb", major(mount->device),
-                   minor(mount->device));
+    (void)snprintf(path, sizeof path, "/sys/class/bdi/%s/read_ahead_kb", mount->mounted.device);
     const int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return;
@@ -291,8 +280,8 @@ static void greet(os_mount *mount)
     if (got > 0)
         fuse.session_process_buf(mount->session, &request);
     free(request.mem);
-    mount->device = device_at(mount->path);
-    set_read_ahead(mount);
+    if (posix_mounted_at(mount->path, &mount->mounted))
+        set_read_ahead(mount);
 }
 
 /* Returns 0: out of memory, or the library refuses. */
@@ -429,7 +418,8 @@ static void end_threads(os_mount *mount)
 /* 1 unless something else was mounted at the same path since. */
 static int is_on_top(const os_mount *mount)
 {
-    return device_at(mount->path) == mount->device;
+    posix_mounted now;
+    return posix_mounted_at(mount->path, &now) && strcmp(now.device, mount->mounted.device) == 0;
 }
 
 /* 1 once nobody has used it for so long, and it could be unmounted. */

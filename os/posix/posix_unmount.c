@@ -46,28 +46,45 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* What a line of /proc/self/mountinfo says of unmounting the path: -1 if it is of another path, EINVAL if something of
- * another type is there, EPERM if another user has mounted it, else 0. Fields: id, parent, device, root, mount point,
- * options, others up to "-", type, source, options. */
-static int look_at_mount(char *line, const char *path, const char *type)
+/* Reads a line of /proc/self/mountinfo. Returns 0 if it is of another path. Fields: id, parent, device, root, mount
+ * point, options, others up to "-", type, source, options. */
+static int read_mount(char *line, const char *path, posix_mounted *mounted)
 {
     char *rest = NULL;
     char *field = strtok_r(line, " ", &rest);
-    for (int i = 0; i < 4 && field; i++)
+    for (int i = 0; i < 2 && field; i++)
+        field = strtok_r(NULL, " ", &rest);
+    const char *const device = field;
+    for (int i = 0; i < 2 && field; i++)
         field = strtok_r(NULL, " ", &rest);
     char *const place = field;
     while (field && strcmp(field, "-") != 0)
         field = strtok_r(NULL, " ", &rest);
-    const char *const found = field ? strtok_r(NULL, " ", &rest) : NULL;
-    if (!found)
-        return -1;
+    const char *const type = field ? strtok_r(NULL, " ", &rest) : NULL;
+    if (!type)
+        return 0;
     unescape(place);
     if (strcmp(place, path) != 0)
-        return -1;
-    if (strncmp(found, "fuse.", 5) != 0 || strcmp(found + 5, type) != 0)
-        return EINVAL;
+        return 0;
     const char *const owner = strstr(rest, "user_id=");
-    return geteuid() == 0 || !owner || strtoul(owner + strlen("user_id="), NULL, 10) == getuid() ? 0 : EPERM;
+    (void)snprintf(mounted->device, sizeof mounted->device, "%s", device);
+    (void)snprintf(mounted->type, sizeof mounted->type, "%s", type);
+    mounted->is_ours = !owner || strtoul(owner + strlen("user_id="), NULL, 10) == getuid();
+    return 1;
+}
+
+int posix_mounted_at(const char *path, posix_mounted *mounted)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    int is_found = 0;
+    FILE *const mounts = fopen("/proc/self/mountinfo", "re");
+    while (mounts && getline(&line, &capacity, mounts) > 0)
+        is_found |= read_mount(line, path, mounted); /* the last one is on top */
+    if (mounts)
+        (void)fclose(mounts);
+    free(line);
+    return is_found;
 }
 
 /* The path, with links in it followed but for its last component, which may be a dead mount. To be freed. */
@@ -92,21 +109,13 @@ static char *mount_path(const char *path)
 
 int os_unmount(const char *path, const char *type)
 {
-    char *line = NULL;
-    size_t capacity = 0;
-    int os_errno = EINVAL;
+    posix_mounted mounted;
     char *const real = realpath(path, NULL);
     char *const place = real ? real : mount_path(path); /* a dead mount has no real path */
-    FILE *const mounts = fopen("/proc/self/mountinfo", "re");
-    while (mounts && place && getline(&line, &capacity, mounts) > 0) {
-        const int found = look_at_mount(line, place, type); /* the last one is on top */
-        os_errno = found < 0 ? os_errno : found;
-    }
-    if (os_errno == 0)
-        os_errno = posix_unmount(place, 0);
-    if (mounts)
-        (void)fclose(mounts);
-    free(line);
+    int os_errno = EINVAL;
+    if (place && posix_mounted_at(place, &mounted) && strncmp(mounted.type, "fuse.", 5) == 0 &&
+        strcmp(mounted.type + 5, type) == 0)
+        os_errno = geteuid() == 0 || mounted.is_ours ? posix_unmount(place, 0) : EPERM;
     free(place);
     return os_errno;
 }
