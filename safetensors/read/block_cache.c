@@ -161,7 +161,7 @@ static st_block *take_room(lmc_st_cache *cache, size_t nbytes, int is_urgent)
             break;
         leave_table(cache, block);
         const size_t capacity = block->content.capacity;
-        if (cache->nbytes <= cache->nbytes_max && capacity >= nbytes && capacity / 4 <= nbytes)
+        if (capacity >= nbytes && capacity / 4 <= nbytes)
             return block;
         release(cache, block);
     }
