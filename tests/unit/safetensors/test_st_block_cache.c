@@ -65,12 +65,12 @@ LMC_TEST(test_subjects_apart)
         numbers_free(subjects[i]);
 }
 
-/* So many that some with blocks of one number share a slot. */
+/* More than the table has slots: some with blocks of one number share one. */
 LMC_TEST(test_many_subjects)
 {
-    enum { COUNT = 300 };
+    enum { COUNT = 1500 };
     static numbers *subjects[COUNT];
-    lmc_st_cache *const cache = open_cache(MIB, 1, NULL);
+    lmc_st_cache *const cache = open_cache(4 * MIB, 1, NULL);
     for (size_t i = 0; i < COUNT; i++)
         subjects[i] = numbers_new(5, 100);
     for (uint64_t number = 0; number < 10; number++)
