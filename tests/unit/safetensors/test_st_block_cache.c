@@ -119,6 +119,25 @@ LMC_TEST(test_not_in_order)
     numbers_free(of);
 }
 
+/* Others may read between, but not for long: who reads at random finds the block before it there, too. */
+LMC_TEST(test_others_between)
+{
+    for (uint64_t between = 60; between < 70; between++) {
+        numbers *const of = numbers_new(400, 1000);
+        lmc_st_cache *const cache = open_cache(MIB, 1, NULL);
+        CU_ASSERT_EQUAL(use(cache, of, 0, &diag), LMC_OK);
+        for (uint64_t i = 0; i < between; i++)
+            CU_ASSERT_EQUAL(use(cache, of, 300 - 2 * i, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(use(cache, of, 1, &diag), LMC_OK);
+        if (between < 64)
+            CU_ASSERT_TRUE(wait_until_made(of, 2));
+        st_cache_forget(cache, &of->maker);
+        lmc_st_cache_free(cache);
+        CU_ASSERT_EQUAL(of->ahead_count > 0, between < 64);
+        numbers_free(of);
+    }
+}
+
 /* What is queued, a reader takes who comes for it before its turn. */
 LMC_TEST(test_reader_overtakes)
 {
