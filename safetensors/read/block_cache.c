@@ -19,6 +19,10 @@
 #define AHEAD_PART 4
 #define AHEAD_COUNT 256
 
+/* A reader that comes for a block follows the order if the one before it was used at most so many uses ago: of all
+ * readers, of which others may have come between. Who reads at random meets blocks that were used long ago. */
+#define IN_ORDER_USES 64
+
 #define CACHE_NBYTES_MIN ((uint64_t)1 << 20)
 #define CACHE_NBYTES_DEFAULT ((uint64_t)64 << 20) /* for a thread */
 
@@ -28,7 +32,7 @@ struct st_block {
     st_block_maker *maker;
     uint64_t number;
     block_state state;
-    int is_used;         /* a reader had it */
+    uint64_t used_at;    /* the number of its last use, or 0 */
     unsigned user_count; /* of a ready one */
     st_buffer content;
     st_block *next_in_slot;
@@ -53,6 +57,7 @@ struct lmc_st_cache {
     st_block **slots;
     size_t slot_count; /* a power of two */
     block_list ready;  /* by their last use */
+    uint64_t use_count;
     block_list queue;
     owned_scratch *scratches; /* that nobody uses */
     pthread_t *threads;
@@ -161,7 +166,7 @@ static st_block *take_room(lmc_st_cache *cache, size_t nbytes, int is_urgent)
             break;
         leave_table(cache, block);
         const size_t capacity = block->content.capacity;
-        if (cache->nbytes <= cache->nbytes_max && capacity >= nbytes && capacity / 4 <= nbytes)
+        if (capacity >= nbytes && capacity / 4 <= nbytes)
             return block;
         release(cache, block);
     }
@@ -294,11 +299,13 @@ lmc_status st_cache_get(lmc_st_cache *cache, st_block_maker *maker, uint64_t num
     }
     if (status == LMC_OK) {
         const st_block *const before = number > 0 ? find(cache, maker, number - 1) : NULL;
-        const int is_first_use = !block->is_used;
+        const int is_in_order =
+            before && before->used_at > 0 && cache->use_count - before->used_at < IN_ORDER_USES;
+        const int is_first_use = block->used_at == 0;
         set_state(cache, block, READY); /* the last one that was used */
-        block->is_used = 1;
+        block->used_at = ++cache->use_count;
         block->user_count++;
-        if (is_first_use && before && before->is_used)
+        if (is_first_use && is_in_order)
             make_ahead(cache, maker, number);
         *found = block;
     }

@@ -300,6 +300,35 @@ LMC_TEST(test_skeleton)
     drop((const char *const[]){"archive", "plain", NULL});
 }
 
+/* Where tensor and skeleton of one block are both damaged, each is told of itself. */
+LMC_TEST(test_two_faults)
+{
+    static const char header[] =
+        "\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (5000, 3), }";
+    static unsigned char bytes[128 + 60000];
+    lmc_test_original of;
+    uint64_t nbytes = 0;
+    lmc_st_cache *const cache = lmc_test_cache(0, 1);
+    memset(bytes, ' ', 128);
+    memcpy(bytes, header, sizeof header - 1);
+    bytes[127] = '\n';
+    lmc_test_weights(bytes + 128, 60000, 4);
+    lmc_test_write(lmc_test_path("plain"), bytes, sizeof bytes);
+    make_archive("plain", "archive");
+    lmc_test_original_open(&of, cache, "archive", "plain");
+    const char *const name = "array";
+    flip(place_of(&of, name, &nbytes) + nbytes / 2);
+    flip(of.file->skeleton.offset + 5);
+    CU_ASSERT_EQUAL(count_faults(&of, 0, 128, 50, NULL), 3);
+    CU_ASSERT_EQUAL(count_faults(&of, 128, of.nbytes, 10000, name), 6);
+    flip(of.file->skeleton.offset + 5);
+    CU_ASSERT_EQUAL(count_faults(&of, 0, 128, 50, NULL), 0);
+    CU_ASSERT_EQUAL(count_faults(&of, 128, of.nbytes, 10000, name), 6);
+    lmc_test_original_close(&of);
+    lmc_st_cache_free(cache);
+    drop((const char *const[]){"archive", "plain", NULL});
+}
+
 /* Has the archive state that its original has so many more bytes behind its tensors. */
 static void lengthen(const char *name, uint64_t nbytes)
 {
@@ -431,6 +460,7 @@ static lmc_status run_scenario(const char *archive, const unsigned char *bytes, 
         first = lmc_st_open(lmc_test_path(archive), &open_options, &file, NULL);
     if (first == LMC_OK)
         first = lmc_st_original_open(file, cache, &original, NULL);
+    CU_ASSERT_TRUE(first == LMC_ERR_NOMEM || !pool_has_failed());
     for (size_t i = 0; i < 12 && original; i++) {
         const size_t at = i * (nbytes / 12), left = i % 4 == 3 ? 500 : nbytes / 12;
         lmc_status status = lmc_st_original_read(original, at, left, got, &diag);

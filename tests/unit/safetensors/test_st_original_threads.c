@@ -7,6 +7,8 @@
 #include "lmc_test_st_base.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #define THREAD_COUNT 4
 #define FILE_COUNT 4
@@ -58,6 +60,8 @@ LMC_TEST(test_begin)
 
 /* ---- readers ---- */
 
+static atomic_uint started_count;
+
 typedef struct reader {
     pthread_t thread;
     const lmc_test_original *originals;
@@ -72,6 +76,9 @@ static void *read_ranges(void *user)
 {
     reader *const self = user;
     size_t at = 0;
+    atomic_fetch_add(&started_count, 1);
+    while (atomic_load(&started_count) < THREAD_COUNT) /* all begin at once */
+        sched_yield();
     for (unsigned i = 0; i < self->read_count; i++) {
         const size_t number = lmc_test_random(&self->state) % self->original_count;
         const lmc_test_original *const of = &self->originals[number];
@@ -87,6 +94,7 @@ static void *read_ranges(void *user)
 static void start(reader *readers, const lmc_test_original *originals, size_t original_count,
                   unsigned read_count)
 {
+    atomic_store(&started_count, 0);
     for (unsigned i = 0; i < THREAD_COUNT; i++) {
         readers[i] = (reader){.originals = originals,
                               .original_count = original_count,
@@ -152,8 +160,10 @@ LMC_TEST(test_first_reads_at_once)
     lmc_st_cache *const cache = lmc_test_cache(1, 2);
     for (unsigned i = 0; i < 28; i += LMC_TEST_STEP) {
         open_all(originals, cache);
-        start(readers, originals, FILE_COUNT, 2);
-        finish(readers);
+        for (unsigned number = 0; number < FILE_COUNT; number++) {
+            start(readers, &originals[number], 1, 2);
+            finish(readers);
+        }
         close_all(originals);
     }
     lmc_st_cache_free(cache);
