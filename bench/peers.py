@@ -115,10 +115,11 @@ def check_pair(case, paths):
         sys.exit(f"peers.py: {case}: the files have other tensors")
 
 
-def room(nbytes):
+def room(options):
     """A folder in memory if there is room, else one for temporary files."""
     shared = "/dev/shm"
-    fits = os.path.isdir(shared) and shutil.disk_usage(shared).free > FULL_FOLDER * nbytes
+    largest = max([options.mib * MIB, *map(os.path.getsize, options.files + sum(options.delta, []))])
+    fits = os.path.isdir(shared) and shutil.disk_usage(shared).free > FULL_FOLDER * largest
     return tempfile.TemporaryDirectory(prefix="lmc-bench-", dir=shared if fits else None)
 
 
@@ -277,7 +278,7 @@ def main():
     print(f"{head['machine']}, {head['core_count']} cores; LMC {head['lmc_version']}; fastest of {options.rounds}; "
           "GiB/s")
     rows, faults = [], []
-    with room(options.mib * MIB) as folder:
+    with room(options) as folder:
         cases = cases_of(options, python, folder)
         for case, paths in cases.items():
             check_pair(case, paths)

@@ -188,17 +188,14 @@ class Hdf5(Tool):
             self.options["shuffle"] = True
 
     def encode(self, new, base):
-        stored = 0
         with self.h5py.File(self.path("new.h5"), "w", rdcc_nbytes=0) as file:
             for number, tensor in enumerate(new):
                 content = tensor.content if base is None else xor(tensor.content, base[number].content)
                 values = numpy.frombuffer(content, FLOATS.get(tensor.dtype, f"<u{tensor.width}"))
                 chunk = min(values.size, self.CHUNK_NBYTES // values.itemsize)
-                dataset = file.create_dataset(str(number), data=values, chunks=(chunk,), **self.options)
-                stored += dataset.id.get_storage_size()
+                file.create_dataset(str(number), data=values, chunks=(chunk,), **self.options)
             file.flush()
-            stored = sum(file[str(number)].id.get_storage_size() for number in range(len(new)))
-        return stored
+            return sum(file[str(number)].id.get_storage_size() for number in range(len(new)))
 
     def nbytes(self, stored):
         return stored
