@@ -6,6 +6,7 @@
 #   lmc_venv_python     makes build/venv-python: the system's torch, and what the package lmcodec is compared with
 #   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and frameworks that are built on it
 #   lmc_venv_stores     makes build/venv-stores: Zarr, Dask, xarray, fsspec, and a server that speaks S3
+#   lmc_venv_peers      makes build/venv-peers: other compressors of tensors, as many as can be had
 #   lmc_windows_python  makes build/windows-python: a Python for Windows, for Wine
 #   lmc_build DIR[:TARGET] [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #   lmc_dependency_sources  fetches zstd, SQLite and xxHash's header into build/dependencies/src
@@ -240,6 +241,35 @@ lmc_venv_stores() {
   lmc_make_venv venv-stores python3 "" numpy==2.4.6 ml_dtypes==0.6.0 zarr==3.1.6 numcodecs==0.16.6 dask==2026.8.0 \
     distributed==2026.8.0 xarray==2026.9.0 fsspec==2026.9.0 s3fs==2026.9.0 obstore==0.12.1 aiohttp==3.14.5 \
     'moto[server]==5.2.5' pytest pytest-xdist
+}
+
+# build/venv-peers: what bench/peers.py measures LMC beside. One that cannot be had does not keep the others out:
+# build/venv-peers/left-out has a line for it.
+lmc_peers="openzl==0.3.0 lmzip==1.3.0 z4ai==0.2.0 glyd==0.32.0 bigsmall==4.0.0 moonclip==0.3.0 hexz==0.8.0
+pcodec==1.1.0 blosc2==4.14.1 zstandard==0.25.0 lz4==4.4.5 hdf5plugin==7.1.0"
+
+lmc_venv_peers() {
+  lmc_make_venv venv-peers python3 "" numpy==2.4.6 safetensors==0.8.0 h5py==3.16.0 sympy networkx jinja2 filelock \
+    fsspec setuptools typing_extensions || return 1
+  : >"$lmc_venv_dir/left-out"
+  for lmc_peer in $lmc_peers; do
+    lmc_add_peer "$lmc_peer"
+  done
+  # zipnn asks for torch with all libraries of CUDA
+  lmc_add_torch torch==2.15.0 zipnn==0.5.4 nvidia-cuda-runtime==13.2.86 nvidia-cuda-cupti==13.2.86 \
+    nvidia-cufile==1.20.0.107 ||
+    printf 'zipnn: %s\ntorch: %s\n' "$(tail -n 1 "$lmc_log")" "$(tail -n 1 "$lmc_log")" >>"$lmc_venv_dir/left-out"
+}
+
+lmc_add_peer() { # PACKAGE: into the environment made last
+  lmc_log=$root/build/log/pip-${lmc_venv_dir##*/}.log
+  ! grep -qxF "$1" "$lmc_venv_dir/peers" 2>/dev/null || return 0
+  if { lmc_find_uv && lmc_run_uv pip install --python "$lmc_venv_dir/bin/python" "$1"; } >>"$lmc_log" 2>&1 ||
+    "$lmc_venv_dir/bin/pip" install --disable-pip-version-check --no-compile "$1" >>"$lmc_log" 2>&1; then
+    echo "$1" >>"$lmc_venv_dir/peers"
+  else
+    echo "${1%%=*}: $(tail -n 1 "$lmc_log")" >>"$lmc_venv_dir/left-out"
+  fi
 }
 
 # build/venv-wheel: tools for wheels, zig as a C compiler; NVRTC as the compiler for GPUs, for tests.

@@ -9,7 +9,7 @@ from tree import Skip, Tree
 
 FAULTS_SHOWN = 30
 HERE = os.path.dirname(os.path.abspath(__file__))
-SLOW = {"bench_codec", "bench_store", "bench_studies", "warnings", "windows"}
+SLOW = {"bench_codec", "bench_peers", "bench_store", "bench_studies", "warnings", "windows"}
 NAMES = sorted(name[len("check_"):-len(".py")] for name in os.listdir(HERE) if name.startswith("check_"))
 
 
