@@ -177,7 +177,8 @@ static inline void lmc_test_noise(unsigned char *dst, size_t nbytes, uint64_t se
 }
 
 /* A file with a header of 600 KB, and tensors of every size about the limits by which they are read: "large" (coded),
- * "noise" and "noise of one block" (stored), "zeros", "wide", small and empty ones among them, and some that are equal. */
+ * "noise" and "noise of one block" (stored), "zeros", "wide", small and empty ones among them, and some that are
+ * equal. */
 static inline void lmc_test_write_mixed(const char *path)
 {
     enum { LARGE = 400000, NOISE = 700001, SMALL_COUNT = 150 };
