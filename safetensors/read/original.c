@@ -57,7 +57,7 @@ static uint64_t block_count(const run *run)
     return (run->end - run->begin + run->block_nbytes - 1) / run->block_nbytes;
 }
 
-/* How many bytes of a tensor are decoded at once. Leaves *nbytes alone if it cannot be opened: it is tried again when
+/* How many bytes of a tensor are decoded at once. Leaves *nbytes alone if it cannot be opened: this is tried again when
  * it is read. Error: NOMEM. */
 static lmc_status find_part_nbytes(const lmc_st_file *file, lmc_ctx *ctx, size_t index, uint64_t *nbytes)
 {

@@ -110,6 +110,15 @@ class FolderJob:
     def leftovers(self):
         return sorted(set(os.listdir(self.directory)) - {self.input_name, self.output_name})
 
+    def take_set_aside(self, what, old):
+        """Windows cannot exchange two directories: a kill between renames leaves the old one under another name. It
+        must be as it was, and is removed."""
+        for name in self.leftovers():
+            if name.startswith(os.path.basename(self.partial) + "-old-"):
+                path = os.path.join(self.directory, name)
+                check(tree(path) == old, "%s: %s is not the old output" % (what, name))
+                shutil.rmtree(path)
+
     def check_state(self, what, *outputs, leftovers=()):
         """The output is one of these trees (None: absent); the input is what it was; besides them only
         `leftovers`."""

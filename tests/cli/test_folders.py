@@ -110,6 +110,8 @@ def kill_often(tool, directory, command, options, old, count, numbers):
         check(process.returncode in allowed_statuses(number), what + ": " + message)
         ended_early += process.returncode != 0
         longest *= 1.05 if process.returncode != 0 else 0.85  # other work may slow the machine down, or cease
+        if tool.for_windows:
+            job.take_set_aside(what, old)
         job.check_state(what, job.wanted, old, None, leftovers=(partial,))
         if i % 4 == 3:
             job.check_next_run(tool, what, options)
