@@ -125,6 +125,28 @@ run_pytest() { # LOG PYTHON ARGUMENT...
   run_logged "$log" "$python" -m pytest -q --build=build/test "$@"
 }
 
+# The same where it may be the system that has failed, as Wine does at times: the tests that failed are shown and run
+# again, and the second time counts.
+run_pytest_twice() { # LOG PYTHON FOLDER ARGUMENT...
+  log=$1
+  python=$2
+  folder=$3
+  shift 3
+  status=0
+  "$python" -m pytest -q "$folder" "$@" >"build/log/$log.log" 2>&1 </dev/null || status=$?
+  if [ "$status" -ne 1 ]; then # pytest's status if tests have failed
+    count_log "$log" "$status"
+    return
+  fi
+  awk -f tests/support/failures.awk "build/log/$log.log" "build/log/$log.log" | tail -n 100
+  echo "$part: those that failed are run again"
+  sed -n 's/^FAILED \(.*\) - .*/\1/p' "build/log/$log.log" >"build/log/$log.failed"
+  status=0
+  xargs -r -d '\n' "$python" -m pytest -q "$@" <"build/log/$log.failed" >"build/log/$log-again.log" 2>&1 || status=$?
+  count_log "$log-again" "$status"
+  count "$(awk -f tests/support/count.awk "build/log/$log.log" | cut -d ' ' -f 1)" 0 0
+}
+
 # ---- builds ---------------------------------------------------------------------------------------
 
 # Sanitizers of older compilers need a predictable address space; some containers forbid to ask for it.
@@ -240,7 +262,7 @@ by_wine() {
   run_ctest windows windows unit
   run_pytest windows-frames "$lmc_pytest" tests/format/cross -n "$lmc_jobs" --cross build/windows \
     --emulator "sh $root/tests/support/wine.sh" --sets avx2,scalar
-  run_pytest windows-cli "$lmc_pytest" tests/cli -n "$lmc_jobs" --build build/windows
+  run_pytest_twice windows-cli "$lmc_pytest" tests/cli -n "$lmc_jobs" --build build/windows
   WINEPREFIX="$root/build/wine" wineserver --kill || true
 }
 
