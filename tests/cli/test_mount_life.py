@@ -1,9 +1,11 @@
 """lmc-st mount and unmount: how mounts begin and end, what they do when the source changes, names, users, memory."""
 import contextlib
 import errno
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -16,6 +18,7 @@ from users import as_nobody
 
 pytestmark = pytest.mark.posix("file systems of processes")
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # how reads end when nobody answers any more
 GONE = (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO)
@@ -287,3 +290,15 @@ def test_idle_of_what_is_in_use(tool, directory, mount):
     os.close(held)
     check(mounted.wait_for_end() == "" and mounted.process.returncode == 0, "a fault")
     check_free(mounted.place)
+
+
+def test_bench(build, directory, mount):
+    """bench/mount.py runs, and compares all bytes. Speeds are not judged."""
+    path = os.path.join(directory, "numbers.json")
+    bench = os.path.join(ROOT, "bench", "mount.py")
+    done = subprocess.run([sys.executable, bench, build, "--mib", "8", "--rounds", "1", "--json", path],
+                          capture_output=True, text=True, timeout=300)
+    check(done.returncode == 0, done.stderr[-2000:])
+    found = json.loads(read(path))
+    check(found["archive_nbytes"] < 0.67 * found["nbytes"], "ratio: %s" % found)
+    check(min(value for key, value in found.items() if key.endswith("_s")) > 0, "times: %s" % found)
