@@ -158,7 +158,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint6
 /* ---- the original, from anywhere ------------------------------------------------------------------ */
 
 /* Decoded blocks of the files that are read through it: each is decoded once as long as it stays. Threads of the cache
- * decode ahead of a reader that goes through a file in order. All calls may be made by several threads at once. */
+ * decode ahead of a reader that goes through a file in order, and what such a reader has left behind goes first. All
+ * calls may be made by several threads at once. */
 typedef struct lmc_st_cache lmc_st_cache;
 
 /* nbytes: of the blocks, at least 1 MiB; those in use, and the one that was used last, may exceed it. 0: 64 MiB a

@@ -19,6 +19,9 @@
 #define AHEAD_PART 4
 #define AHEAD_COUNT 256
 
+/* So many blocks behind a reader in order, one is not needed any more: several threads may read for it. */
+#define SPENT_BEHIND 16
+
 /* A reader that comes for a block follows the order if the one before it was used at most so many uses ago: of all
  * readers, of which others may have come between. Who reads at random meets blocks that were used long ago. */
 #define IN_ORDER_USES 64
@@ -34,6 +37,7 @@ struct st_block {
     block_state state;
     uint64_t used_at;    /* the number of its last use, or 0 */
     unsigned user_count; /* of a ready one */
+    int is_spent;        /* a reader that goes in order has left it behind */
     st_buffer content;
     st_block *next_in_slot;
     st_block *before, *behind; /* in the list of its state; a block that is made now is in none */
@@ -112,6 +116,20 @@ static void join_list(lmc_st_cache *cache, st_block *block)
     list->last = block;
 }
 
+/* Marks the block that a reader in order has left behind, if it is there, and makes it the first one to go: its room is
+ * used again while the processor's caches still have it. */
+static void leave_behind(lmc_st_cache *cache, const st_block_maker *maker, uint64_t number)
+{
+    st_block *const block = number < SPENT_BEHIND ? NULL : find(cache, maker, number - SPENT_BEHIND);
+    if (!block || block->state != READY || block->is_spent)
+        return;
+    leave_list(cache, block);
+    block->is_spent = 1;
+    block->behind = cache->ready.first;
+    *(block->behind ? &block->behind->before : &cache->ready.last) = block;
+    cache->ready.first = block;
+}
+
 /* Sets the state; the block becomes the last one of its list. */
 static void set_state(lmc_st_cache *cache, st_block *block, block_state state)
 {
@@ -157,9 +175,8 @@ static st_block *find_oldest(const lmc_st_cache *cache)
  * urgent: what a reader waits for may be more than the cache is meant to have. */
 static st_block *take_room(lmc_st_cache *cache, size_t nbytes, int is_urgent)
 {
-    st_block *block = NULL;
-    while (cache->nbytes + sizeof *block + nbytes > cache->nbytes_max) {
-        block = find_oldest(cache);
+    st_block *block = find_oldest(cache);
+    while (cache->nbytes + sizeof *block + nbytes > cache->nbytes_max || (block && block->is_spent)) {
         if (!block && !is_urgent)
             return NULL;
         if (!block)
@@ -169,6 +186,7 @@ static st_block *take_room(lmc_st_cache *cache, size_t nbytes, int is_urgent)
         if (capacity >= nbytes && capacity / 4 <= nbytes)
             return block;
         release(cache, block);
+        block = find_oldest(cache);
     }
     block = st_allocate_zeroed(&cache->memory, 1, sizeof *block);
     if (!block)
@@ -305,8 +323,11 @@ lmc_status st_cache_get(lmc_st_cache *cache, st_block_maker *maker, uint64_t num
         set_state(cache, block, READY); /* the last one that was used */
         block->used_at = ++cache->use_count;
         block->user_count++;
-        if (is_first_use && is_in_order)
+        block->is_spent = 0;
+        if (is_first_use && is_in_order) {
+            leave_behind(cache, maker, number);
             make_ahead(cache, maker, number);
+        }
         *found = block;
     }
     pthread_mutex_unlock(&cache->lock);

@@ -11,7 +11,7 @@ from support import check, in_directory, model, read, small_model
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tool")
 COMPLETIONS = os.path.join(SOURCES, "completions")
-COMMANDS = "analyze bench cat convert diff doctor get help info ls restore run store verify".split()
+COMMANDS = "analyze bench cat convert diff doctor get help info ls mount restore run store unmount verify".split()
 RUN_COMMANDS = "add diff drop get info keep ls repair restore verify watch".split()
 STORE_COMMANDS = "add drop get info ls plan repair restore verify".split()
 SHELL_SECONDS = 60
@@ -104,6 +104,10 @@ EXPECTED = (
     (["run", "watch", "folder", "fo"], ["folder"]),
     (["run", "watch", "--se"], ["--settle"]),
     (["run", "watch", "--settle", "2.5", "fo"], ["folder"]),
+    (["mount", "sm"], ["small.lmc"]),
+    (["mount", "small.lmc", "fo"], ["folder"]),
+    (["mount", "--fore"], ["--foreground"]),
+    (["unmount", "fo"], ["folder"]),
     (["store", ""], STORE_COMMANDS),
     (["help", "store", "re"], ["repair", "restore"]),
     (["store", "add", "--de"], ["--depth"]),
