@@ -1,4 +1,5 @@
 """Mounts: starting and ending them, files of every kind to mount, and what a mounted folder must look like."""
+import contextlib
 import io
 import os
 import random
@@ -96,7 +97,8 @@ class Mount:
         while is_mounted(self.place):
             unmount_anyway(self.place)
         for server in servers_of(self.place):
-            os.kill(server, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ends by itself
+                os.kill(server, signal.SIGKILL)
         if self.process and self.process.returncode is None:
             self.process.communicate()
 
