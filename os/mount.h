@@ -7,6 +7,11 @@
 
 #include "os/os.h"
 
+/* What a node stands for has changed: the system looks its name up again. */
+#ifndef ESTALE
+#define ESTALE EIO
+#endif
+
 #define OS_MOUNT_ROOT ((uint64_t)1) /* the node of the root folder */
 
 /* Names of a folder on their way to a reader. */
