@@ -77,7 +77,8 @@ static double state_seconds(const os_state *state)
 static void answer_init(void *user, struct fuse_conn_info *connection)
 {
     (void)user;
-    connection->want &= ~(unsigned)FUSE_CAP_AUTO_INVAL_DATA; /* a node never changes */
+    connection->want &= ~(unsigned)FUSE_CAP_AUTO_INVAL_DATA; /* a file never changes */
+    connection->want |= connection->capable & FUSE_CAP_PARALLEL_DIROPS;
     connection->max_readahead = UINT32_MAX;                  /* as far as the system goes */
     connection->max_background = 64;
     connection->congestion_threshold = 48;

@@ -3,12 +3,13 @@ import errno
 import os
 import random
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 import runs
-from mounted import archive_kind, archived, check_shows, escaped, fails, wait_for
+from mounted import archive_kind, archived, check_shows, escaped, fails, is_mounted, wait_for
 from mounts import open_to_all, with_small_disk
 from support import archive_of, check, check_no_controls, model, read, weights, write
 from trees import shard, small_tree, snapshot
@@ -145,6 +146,27 @@ def test_links_in_folders(tool, directory, mount):
     check(sorted(found) == [".", "folder", "folder/m.safetensors", "m", "sub"], "names: %s" % sorted(found))
     check(found["m"][3] == content and found["folder/m.safetensors"][3] == content, "the bytes differ")
     mounted.unmount()
+
+
+def test_server_that_waits_for_itself(tool, directory, mount):
+    """A link into the mount that it has to follow: a signal ends it, and with it those who ask."""
+    source = small_tree(os.path.join(directory, "c"))
+    tool.run("convert", source).expect(0)
+    mounted = mount(source + ".lmc")
+    os.symlink("../mnt/sub/b.safetensors", os.path.join(source + ".lmc", "link"))
+    lists = [subprocess.Popen(["ls", "-l", mounted.place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             for _ in range(4)]
+    wait_for(lambda: all(process.poll() is not None or is_asking(process) for process in lists), "they ask")
+    mounted.signal(signal.SIGTERM)
+    mounted.wait_for_end()
+    for process in lists:
+        process.wait()
+    check(not is_mounted(mounted.place), "it is mounted still")
+
+
+def is_asking(process):
+    """1 if the process waits for something."""
+    return read("/proc/%d/stat" % process.pid).rsplit(b")", 1)[1].split()[0] in (b"S", b"D")
 
 
 def test_link_is_turned(tool, directory, mount):
