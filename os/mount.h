@@ -23,12 +23,14 @@ int os_names_add(os_names *names, const char *name, uint64_t node, os_kind kind)
 /* What the file system has. A node is a file or a folder. The state of a file, and what it contains, never change: what
  * changes gets another node. Calls return 0 or an errno; several threads make them at once.
  *  find   the node of a name in a folder, and its state (ENOENT). Of the state, kind, nbytes, modified and permissions
- *         count, without the bits to write.
+ *         count, without the bits to write. The node stays until all that were found are forgotten.
+ *  forget the system asks no more for a node that it has found so many times.
  *  list   adds the names of a folder, without "." and "..".
  *  open   *file is what read and close get.
  *  read   up to nbytes from `offset` on; *done: fewer only at the end of the file. */
 typedef struct os_mount_answers {
     int (*find)(void *user, uint64_t folder, const char *name, uint64_t *node, os_state *state);
+    void (*forget)(void *user, uint64_t node, uint64_t count);
     int (*state)(void *user, uint64_t node, os_state *state);
     int (*list)(void *user, uint64_t folder, os_names *names);
     int (*open)(void *user, uint64_t node, void **file);

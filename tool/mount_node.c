@@ -73,6 +73,14 @@ mount_node *mount_node_new(mount_nodes *nodes, mount_kind kind, const char *name
     return node;
 }
 
+void mount_node_release(mount_nodes *nodes, mount_node *node)
+{
+    if (mount_is_folder(node) || node->is_shown || node->found_count > 0 || node->file)
+        return;
+    nodes->list[node->number - OS_MOUNT_ROOT] = NULL;
+    free_node(node);
+}
+
 void mount_nodes_free(mount_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->count; i++)
@@ -110,6 +118,7 @@ static int add_child(mount_node *folder, mount_node *child)
     memmove(&folder->children[place + 1], &folder->children[place],
             (folder->child_count - place) * sizeof(mount_node *));
     folder->children[place] = child;
+    child->is_shown = 1;
     folder->child_count++;
     return 1;
 }
@@ -311,12 +320,16 @@ static lmc_status list_folder(mount_nodes *nodes, mount_node *folder, const char
     int os_errno = os_visit_path(path, visit_name, &visit);
     folder->children = NULL;
     folder->child_count = folder->child_capacity = 0;
+    for (size_t i = 0; i < before.child_count; i++)
+        before.children[i]->is_shown = 0;
     if (visit.count > 0)
         qsort(visit.names, visit.count, sizeof *visit.names, compare_names);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < visit.count && os_errno == 0; i++)
             if (visit.names[i].is_cut == pass)
                 os_errno = show_name(nodes, folder, &before, &visit.names[i]);
+    for (size_t i = 0; i < before.child_count; i++)
+        mount_node_release(nodes, before.children[i]);
     for (size_t i = 0; i < visit.count; i++)
         free(visit.names[i].name);
     free(visit.names);

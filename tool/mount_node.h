@@ -34,10 +34,12 @@ typedef struct mount_node {
     uint64_t listed_ns;           /* when they were read */
     struct mount_node **children; /* by name */
     size_t child_count, child_capacity;
-    mount_file *file; /* while it is open */
+    mount_file *file;     /* while it is open */
+    int is_shown;         /* among the children of a folder */
+    uint64_t found_count; /* by the system, which has not forgotten them */
 } mount_node;
 
-/* All nodes, by number from OS_MOUNT_ROOT on. None is freed before the end: the system may ask for it. */
+/* All nodes, by number from OS_MOUNT_ROOT on; NULL: it was freed. */
 typedef struct mount_nodes {
     const char *source;
     const char *mountpoint; /* links into it are not shown */
@@ -67,6 +69,9 @@ int mount_add_file(mount_nodes *nodes, mount_node *root, const char *name, size_
 /* A new node, in no folder yet. NULL: out of memory. */
 mount_node *mount_node_new(mount_nodes *nodes, mount_kind kind, const char *name, size_t name_nbytes,
                            const char *path);
+
+/* Frees the node of a file that is not shown any more, and that the system has forgotten. */
+void mount_node_release(mount_nodes *nodes, mount_node *node);
 
 /* Where the name is among the children, or would be; *is_there. */
 size_t mount_child_place(const mount_node *folder, const char *name, size_t nbytes, int *is_there);

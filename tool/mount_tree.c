@@ -92,6 +92,9 @@ static int look_at(mount_tree *tree, mount_node **place)
         node = mount_node_new(&tree->nodes, node->kind, node->name, strlen(node->name), node->path);
         if (!node)
             return ENOMEM;
+        (*place)->is_shown = 0;
+        mount_node_release(&tree->nodes, *place);
+        node->is_shown = 1;
         *place = node;
     }
     node->stored = node->state = now;
@@ -123,11 +126,22 @@ static int answer_find(void *user, uint64_t folder, const char *name, uint64_t *
     if (os_errno == 0)
         os_errno = is_there ? look_at(tree, &in->children[place]) : ENOENT;
     if (os_errno == 0) {
+        in->children[place]->found_count++;
         *number = in->children[place]->number;
         *state = in->children[place]->state;
     }
     pthread_mutex_unlock(&tree->lock);
     return os_errno;
+}
+
+static void answer_forget(void *user, uint64_t number, uint64_t count)
+{
+    mount_tree *const tree = user;
+    pthread_mutex_lock(&tree->lock);
+    mount_node *const node = tree->nodes.list[number - OS_MOUNT_ROOT];
+    node->found_count -= count < node->found_count ? count : node->found_count;
+    mount_node_release(&tree->nodes, node);
+    pthread_mutex_unlock(&tree->lock);
 }
 
 static int answer_state(void *user, uint64_t number, os_state *state)
@@ -223,8 +237,10 @@ static void answer_close(void *user, void *file)
     mount_file *const opened = file;
     pthread_mutex_lock(&tree->lock);
     const int is_last = --opened->use_count == 0;
-    if (is_last)
+    if (is_last) {
         opened->node->file = NULL;
+        mount_node_release(&tree->nodes, opened->node);
+    }
     pthread_mutex_unlock(&tree->lock);
     if (is_last)
         free_file(opened);
@@ -290,7 +306,7 @@ static int answer_read(void *user, void *opened, uint64_t offset, void *dst, siz
 }
 
 const os_mount_answers mount_tree_answers = {
-    answer_find, answer_state, answer_list, answer_open, answer_read, answer_close,
+    answer_find, answer_forget, answer_state, answer_list, answer_open, answer_read, answer_close,
 };
 
 /* ---- begin and end ---- */
@@ -349,7 +365,8 @@ void mount_tree_free(mount_tree *tree)
     if (!tree)
         return;
     for (size_t i = 0; i < tree->nodes.count; i++)
-        free_file(tree->nodes.list[i]->file);
+        if (tree->nodes.list[i])
+            free_file(tree->nodes.list[i]->file);
     mount_nodes_free(&tree->nodes);
     pthread_mutex_destroy(&tree->lock);
     free(tree);

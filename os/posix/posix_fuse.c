@@ -30,6 +30,7 @@ static const struct {
     {"fuse_opt_add_opt", offsetof(posix_fuse, opt_add_opt)},
     {"fuse_opt_add_opt_escaped", offsetof(posix_fuse, opt_add_opt_escaped)},
     {"fuse_req_userdata", offsetof(posix_fuse, req_userdata)},
+    {"fuse_reply_none", offsetof(posix_fuse, reply_none)},
     {"fuse_reply_err", offsetof(posix_fuse, reply_err)},
     {"fuse_reply_entry", offsetof(posix_fuse, reply_entry)},
     {"fuse_reply_attr", offsetof(posix_fuse, reply_attr)},

@@ -24,6 +24,7 @@ typedef struct posix_fuse {
     __typeof__(&fuse_opt_add_opt) opt_add_opt;
     __typeof__(&fuse_opt_add_opt_escaped) opt_add_opt_escaped;
     __typeof__(&fuse_req_userdata) req_userdata;
+    __typeof__(&fuse_reply_none) reply_none;
     __typeof__(&fuse_reply_err) reply_err;
     __typeof__(&fuse_reply_entry) reply_entry;
     __typeof__(&fuse_reply_attr) reply_attr;

@@ -76,8 +76,9 @@ static double state_seconds(const os_state *state)
 static void answer_init(void *user, struct fuse_conn_info *connection)
 {
     (void)user;
-    connection->want &= ~(unsigned)FUSE_CAP_AUTO_INVAL_DATA; /* a node never changes */
-    connection->max_readahead = UINT32_MAX;                  /* as far as the system goes */
+    connection->want &= ~(unsigned)FUSE_CAP_AUTO_INVAL_DATA; /* a file never changes */
+    connection->want |= connection->capable & FUSE_CAP_PARALLEL_DIROPS;
+    connection->max_readahead = UINT32_MAX; /* as far as the system goes */
     connection->max_background = 64;
     connection->congestion_threshold = 48;
 }
@@ -97,7 +98,15 @@ static void answer_lookup(fuse_req_t request, fuse_ino_t folder, const char *nam
                                            .attr = stat_of(node, &state),
                                            .attr_timeout = state_seconds(&state),
                                            .entry_timeout = NAME_SECONDS};
-    (void)fuse.reply_entry(request, &entry);
+    if (fuse.reply_entry(request, &entry) != 0) /* whoever wanted it has gone */
+        mount->answers->forget(mount->user, node, 1);
+}
+
+static void answer_forget(fuse_req_t request, fuse_ino_t node, uint64_t count)
+{
+    const os_mount *const mount = fuse.req_userdata(request);
+    mount->answers->forget(mount->user, node, count);
+    fuse.reply_none(request);
 }
 
 static void answer_getattr(fuse_req_t request, fuse_ino_t node, struct fuse_file_info *file)
@@ -249,6 +258,7 @@ static void answer_readdir(fuse_req_t request, fuse_ino_t folder, size_t nbytes,
 static const struct fuse_lowlevel_ops operations = {
     .init = answer_init,
     .lookup = answer_lookup,
+    .forget = answer_forget,
     .getattr = answer_getattr,
     .open = answer_open,
     .release = answer_release,

@@ -2,15 +2,17 @@
 import errno
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 import runs
-from mounted import archive_kind, archived, check_shows, escaped, fails, wait_for
+from mounted import archive_kind, archived, check_shows, escaped, fails, is_mounted, wait_for
 from mounts import open_to_all, with_small_disk
-from support import archive_of, check, check_no_controls, model, read, weights, write
+from support import archive_of, check, check_no_controls, left_out, model, read, weights, write
 from trees import shard, small_tree, snapshot
 from users import as_nobody
 
@@ -114,6 +116,32 @@ def test_names_come_and_go(tool, directory, mount):
         check(os.listdir(mounted.place) == [], "names")
 
 
+def test_each_change_is_seen(tool, directory, mount):
+    """Also one right after a list, which the time of the folder may not tell."""
+    source = mount.place("source")
+    mounted = mount(source)
+    for i in range(300):
+        write(os.path.join(source, "%03d" % i), b"")
+        check(len(os.listdir(mounted.place)) == i + 1, "file %d" % i)
+    status = os.stat(mounted.place)
+    check(status.st_nlink == 1, "programs would take the number of links for that of folders")
+    wait_for(lambda: os.stat(mounted.place).st_mtime_ns == os.stat(source).st_mtime_ns, "the folder has its new time")
+
+
+def test_directory_takes_the_place_of_an_earlier_one(tool, directory, mount):
+    """Whose inode it may have, and whose time it has."""
+    source = small_tree(os.path.join(directory, "c"))
+    tool.run("convert", source).expect(0)
+    times = os.stat(source).st_mtime_ns
+    mounted = mount(source + ".lmc")
+    for i in range(4):
+        check(sorted(os.listdir(mounted.place)) == sorted(os.listdir(source)), "%s" % os.listdir(mounted.place))
+        for k in range(2):
+            write(os.path.join(source, "more%d%d" % (i, k)), b"")
+            os.utime(source, ns=(times, times))
+            tool.run("convert", "-f", source).expect(0)
+
+
 def test_run_in_use(tool, directory, mount):
     """Steps that are added one by one are there at once."""
     run = runs.place(directory)
@@ -145,6 +173,27 @@ def test_links_in_folders(tool, directory, mount):
     check(sorted(found) == [".", "folder", "folder/m.safetensors", "m", "sub"], "names: %s" % sorted(found))
     check(found["m"][3] == content and found["folder/m.safetensors"][3] == content, "the bytes differ")
     mounted.unmount()
+
+
+def test_server_that_waits_for_itself(tool, directory, mount):
+    """A link into the mount that it has to follow: a signal ends it, and with it those who ask."""
+    source = small_tree(os.path.join(directory, "c"))
+    tool.run("convert", source).expect(0)
+    mounted = mount(source + ".lmc")
+    os.symlink("../mnt/sub/b.safetensors", os.path.join(source + ".lmc", "link"))
+    lists = [subprocess.Popen(["ls", "-l", mounted.place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             for _ in range(4)]
+    wait_for(lambda: all(process.poll() is not None or is_asking(process) for process in lists), "they ask")
+    mounted.signal(signal.SIGTERM)
+    mounted.wait_for_end()
+    for process in lists:
+        process.wait()
+    check(not is_mounted(mounted.place), "it is mounted still")
+
+
+def is_asking(process):
+    """1 if the process waits for something."""
+    return read("/proc/%d/stat" % process.pid).rsplit(b")", 1)[1].split()[0] in (b"S", b"D")
 
 
 def test_link_is_turned(tool, directory, mount):
@@ -261,7 +310,15 @@ def test_many_files(tool, directory, mount):
         archive = archive_of(tool, write(os.path.join(directory, "x"), content))
         for k in range(100):
             shutil.copy(archive, os.path.join(source, "%03d.safetensors.lmc" % (100 * i + k)))
-    mounted = mount(source)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))  # as most systems have it, of less
+    try:
+        mounted = mount(source)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if hard < 2100:
+        pytest.skip("the limit of open files is %d" % hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     names = sorted(os.listdir(mounted.place))
     check(names == ["%03d.safetensors" % i for i in range(1000)], "%d names" % len(names))
     files = []
@@ -271,13 +328,13 @@ def test_many_files(tool, directory, mount):
     for i, file in enumerate(files):
         check(os.pread(file, 10000, 0) == contents[i // 100], "the bytes differ: " + names[i])
         os.close(file)
-    mounted.unmount()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_memory_is_bounded(tool, directory, mount):
     """By the cache, not by the size of a file."""
     if not tool.limits:
-        pytest.skip("left out: sanitizers take memory of their own")
+        left_out("sanitizers take memory of their own")
     rng = random.Random(9)
     piece = weights(rng, 1 << 19)
     path = write(os.path.join(directory, "m.safetensors"),
@@ -292,6 +349,31 @@ def test_memory_is_bounded(tool, directory, mount):
         check(nbytes == size > 1 << 28, "%d bytes" % nbytes)
         for _ in range(200):
             os.pread(file.fileno(), 100, rng.randrange(size))
-    most = next(int(line.split()[1]) for line in read("/proc/%d/status" % mounted.server).splitlines()
-                if line.startswith(b"VmHWM:"))
-    check(most < 64 << 10, "%d KiB" % most)
+    check(memory_kib(mounted, "VmHWM") < 64 << 10, "%d KiB" % memory_kib(mounted, "VmHWM"))
+
+
+def memory_kib(mounted, what):
+    return next(int(line.split()[1]) for line in read("/proc/%d/status" % mounted.server).splitlines()
+                if line.startswith(what.encode() + b":"))
+
+
+def test_memory_does_not_grow(tool, directory, mount):
+    """What has changed and is used no more is forgotten."""
+    if not tool.limits:
+        left_out("sanitizers take memory of their own")
+    source = mount.place("source")
+    plain = write(os.path.join(source, "plain"), b"x")
+    mounted = mount(source)
+
+    def change(first, end):
+        for i in range(first, end):
+            if i % 10 == 0:
+                os.unlink(plain)
+                write(plain, b"x")
+            os.utime(plain, ns=(0, i * 1000))
+            with open(mounted.path("plain"), "rb") as file:
+                check(os.fstat(file.fileno()).st_mtime_ns == i * 1000, "time")
+    change(1, 1000)
+    before = memory_kib(mounted, "VmRSS")
+    change(1000, 9000)
+    check(memory_kib(mounted, "VmRSS") < before + 1024, "%d KiB more" % (memory_kib(mounted, "VmRSS") - before))

@@ -47,6 +47,32 @@ def test_background(tool, directory, mount):
     check_free(mounted.place)
 
 
+def test_many_mounts(tool, directory, mount):
+    """One after the other, each unmounted at once: nothing of the start is in its way."""
+    content, archive = archived(tool, directory)
+    for _ in range(30):
+        mounted = mount(archive)
+        check(read(mounted.path("m.safetensors")) == content, "the bytes differ")
+        mounted.unmount()
+
+
+def test_messages_that_nobody_reads(tool, directory, mount):
+    """The server goes on."""
+    source = mount.place("source")
+    content, archive = archived(tool, source)
+    write(os.path.join(source, "bad.lmc"), b"no archive")
+    mounted = mount.foreground(source)
+    mounted.process.stderr.close()
+    for _ in range(2):
+        fails(errno.EIO, lambda: read(mounted.path("bad")))
+        check(read(mounted.path("m.safetensors")) == content, "the bytes differ")
+        os.utime(os.path.join(source, "bad.lmc"))
+        time.sleep(1)  # as long as names are kept
+    check(is_alive(mounted.server), "it has ended")
+    tool.run("unmount", mounted.place).expect(0)
+    mounted.process.wait()
+
+
 def test_foreground(tool, directory, mount):
     """-f and --foreground, and with the letter among others; the status is that of a success."""
     content, archive = archived(tool, directory)
