@@ -278,6 +278,7 @@ def main():
     print(f"{head['machine']}, {head['core_count']} cores; LMC {head['lmc_version']}; fastest of {options.rounds}; "
           "GiB/s")
     rows, faults = [], []
+    report = {**head, "left_out": left_out, "faults": faults, "rows": rows}
     with room(options) as folder:
         cases = cases_of(options, python, folder)
         for case, paths in cases.items():
@@ -287,10 +288,10 @@ def main():
             print_case(case, dtypes, found, failed)
             rows += [{**row, "dtypes": dtypes} for row in found]
             faults += failed
+            write_report(options.json, report)  # what there is so far, as it may take an hour
     print_smaller(rows)
     for name, reason in left_out.items():
         print(f"left out: {name}: {reason}")
-    write_report(options.json, {**head, "left_out": left_out, "faults": faults, "rows": rows})
     if options.pictures:
         draw(options.json, options.pictures)
 
