@@ -26,14 +26,17 @@ if setarch -R true 2>/dev/null; then
 fi
 
 # The first program starts Wine's own ones, which keep its output open and stay for a while: it must not be one whose
-# output somebody reads to the end. wineserver fails if there is one.
+# output somebody reads to the end. wineserver fails if there is one. This shell has the lock until all of them are
+# there: "||" keeps it from becoming the last command itself.
 mkdir -p "$WINEPREFIX"
 if ! (
     flock 9
     if [ ! -e "$WINEPREFIX/made" ]; then
         $not_random wineboot --init 9>&- && wineserver --wait && : >"$WINEPREFIX/made"
     fi
-    ! wineserver --persistent=600 9>&- || $not_random wine cmd /c exit 9>&-
+    if wineserver --persistent=600 9>&-; then
+        $not_random wine cmd /c exit 9>&- || exit 1
+    fi
 ) 9>"$WINEPREFIX/lock" </dev/null >/dev/null 2>"$WINEPREFIX/log"; then
     echo "wine.sh: Wine does not start; see $WINEPREFIX/log" >&2
     exit 126
