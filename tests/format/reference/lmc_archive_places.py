@@ -147,10 +147,11 @@ class GgufText:
         return self.bytes(self.uint(8))
 
     def skip_values(self, kind, count, depth=0):
+        unless(depth <= GGUF_ARRAYS_MAX, "arrays within each other")
         if kind in GGUF_NUMBERS:
             self.bytes(GGUF_NUMBERS[kind] * count)
             return
-        unless(kind in (GGUF_STRING, GGUF_ARRAY) and depth <= GGUF_ARRAYS_MAX, "type of a value")
+        unless(kind in (GGUF_STRING, GGUF_ARRAY), "type of a value")
         for _ in range(count):
             if kind == GGUF_STRING:
                 self.string()

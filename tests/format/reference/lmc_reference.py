@@ -32,6 +32,7 @@ PLAN_NBYTES_MAX, OFFSETS_PLAN_NBYTES_MAX = 4096, 65536
 CONTENT_NBYTES_MAX = 2**63 - 1
 BYTE_ORDER_LITTLE = 0
 SHORT_BLOCK_NBYTES = 255
+SHORT_HEAD_NBYTES = 8
 INDEX_ENTRY_NBYTES, DELTA_INDEX_ENTRY_NBYTES = 12, 20
 HASH_NBYTES = 8
 DTYPE_UNITS = [1] * 11 + [2] * 4 + [4] * 4 + [8] * 3  # section 2.4
@@ -62,8 +63,8 @@ class Head:
 
     def __init__(self, frame):
         reader = Reader(frame, end=Truncated)
-        for byte in MAGIC:
-            corrupt_unless(reader.uint(1) == byte, "magic")
+        corrupt_unless(reader.bytes(len(MAGIC)) == MAGIC, "magic")
+        Reader(frame, end=Truncated).bytes(SHORT_HEAD_NBYTES)  # section 1: nothing else is judged before these are there
         version = reader.uint(1)
         corrupt_unless(version != 0, "version 0")
         supported_if(version == VERSION, f"version {version}")
