@@ -14,6 +14,7 @@ ENTRY_NBYTES_MIN = 65536
 NPY_MAGIC = b"\x93NUMPY"
 NPY_HEADER_NBYTES_MAX = 1048576
 NPY_LISTS_MAX = 16
+NPY_WIDE = "i2 i4 i8 u2 u4 u8 f2 f4 f8 c8 c16 M8 m8".split()  # not behind a bar
 TENSOR_COUNT_MAX = 2500000
 GGUF_MAGIC = b"GGUF"
 
@@ -112,6 +113,8 @@ def item_nbytes(descr, depth=0):
         raise HasObjects
     match = re.fullmatch(r"[<>|]([biufcmMSUV])(\d+)(?:\[.*\])?", descr)
     unless(match, f"descr {descr}")
+    has_dtype = match.group(1) + str(int(match.group(2))) in NPY_WIDE
+    unless(not (descr[0] == "|" and has_dtype), f"descr {descr}")
     return int(match.group(2)) * (4 if match.group(1) == "U" else 1)
 
 

@@ -64,7 +64,7 @@ class Head:
     def __init__(self, frame):
         reader = Reader(frame, end=Truncated)
         corrupt_unless(reader.bytes(len(MAGIC)) == MAGIC, "magic")
-        Reader(frame, end=Truncated).bytes(SHORT_HEAD_NBYTES)  # section 1: nothing else is judged before these are there
+        Reader(frame, end=Truncated).bytes(SHORT_HEAD_NBYTES)  # section 1: before anything else is judged
         version = reader.uint(1)
         corrupt_unless(version != 0, "version 0")
         supported_if(version == VERSION, f"version {version}")
