@@ -44,6 +44,8 @@
 #         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine; that for
 #                     Windows in a Python for Windows
 #         model       the quick start with a 90 MB model from PyPI
+#         mutation    defects of one line are put into a copy of the sources, one at a time: for each, the tests that
+#                     must find it; about ten minutes on two cores
 #
 # Each part prints its counts. The last line is "N passed, N failed, N skipped" (after a SKIP line with the reason for
 # each): single tests, those within a program or a call of pytest; the line before has the seconds of each part.
@@ -60,7 +62,7 @@ export LMC_JOBS="$lmc_jobs"
 short_parts="unit cli fuzz format checks"
 long_parts="sanitize thread kernels neon arm32 windows official transformers containers h5py hdf5 h5examples python"
 long_parts="$long_parts wheel package gpu benches slow quickstart"
-parts_alone="search large wheels model"
+parts_alone="search large wheels model mutation"
 
 # ---- counting -------------------------------------------------------------------------------------
 
@@ -511,6 +513,8 @@ part_model() {
     fail "fetch_model.sh or quickstart.sh"
   fi
 }
+
+part_mutation() { run_logged mutation "$lmc_pytest" tests/mutation/run.py; }
 
 # ---- main -----------------------------------------------------------------------------------------
 
