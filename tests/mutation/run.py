@@ -21,7 +21,7 @@ TREE, BUILD = WORK / "tree", WORK / "build"
 JOBS = os.environ.get("LMC_JOBS") or str(os.cpu_count() or 1)
 FIELDS = {"name", "file", "old", "new", "why", "test"}
 COMMAND_TARGETS = ["lmc-st", "fail_io"]
-TEST_SECONDS_MAX = 300  # a defect may be an endless loop: that is found, too
+TEST_SECONDS_MAX = 120  # a defect may be an endless loop: that is found, too
 
 
 class ListError(Exception):
@@ -98,7 +98,7 @@ def find(defect):
         status, output = call(*command, cwd=TREE, timeout=TEST_SECONDS_MAX)
         if status is None:
             return name + ": it did not end"
-        if uses_pytest(defect) and status not in (0, 1):  # no test was run
+        if uses_pytest(defect) and status not in (0, 1) and " failed" not in output:  # no test was run
             raise ListError("%s: pytest ended with %d:\n%s" % (defect["test"], status, output[-2000:]))
         if status != 0:
             return "%s: %s" % (name, failure(output))
