@@ -88,7 +88,8 @@ def commands(defect):
 def failure(output):
     """The line of a log that says what failed."""
     lines = [line.strip() for line in output.splitlines()]
-    found = [line for line in lines if re.match(r"FAILED |ERROR |\d+\. ", line) or "FAIL" in line]
+    found = [line for line in lines if re.match(r"FAILED |ERROR |\d+\. ", line)]
+    found += [line for line in lines if "FAILED" in line]
     return (found or [line for line in lines if line] or ["it printed nothing"])[0][:160]
 
 
