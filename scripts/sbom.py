@@ -99,7 +99,7 @@ def library_package(library, include_dirs):
         raise SystemExit(f"sbom.py: no directory of {include_dirs} has {library.header}")
     fields = {}
     if library.fetched:
-        source, checksum = found_in(rf'^(?:lmc_wanted=")?{re.escape(library.fetched)} (\S+) ([0-9a-f]{{64}})',
+        source, checksum = found_in(rf'^(?:\s*lmc_wanted=")?{re.escape(library.fetched)} (\S+) ([0-9a-f]{{64}})',
                                     ROOT, "scripts", "setup.sh")
         fields["sourceInfo"] = (f"from the source archive of the Python package {library.fetched} {source}, whose "
                                 f"SHA-256 is {checksum}")
@@ -136,10 +136,11 @@ def wheel_parts(wheels, cjson, include_dirs):
     related = [relation(wheel, "CONTAINS", part) for wheel in wheels for part in [cjson, *inside]]
     related += [relation(zig, "BUILD_TOOL_OF", wheel) for wheel in wheels]
     parts = [*inside, zig]
-    if header_version(FUSE, include_dirs):  # loaded by `lmc-st mount`; a wheel without mount is built without it
+    for_linux = [wheel for wheel in wheels if "linux" in wheel["name"]]
+    if for_linux and header_version(FUSE, include_dirs):  # loaded by `lmc-st mount`, which a wheel may lack
         fuse = library_package(FUSE, include_dirs)
         parts.append(fuse)
-        related += [relation(fuse, "OPTIONAL_DEPENDENCY_OF", wheel) for wheel in wheels if "linux" in wheel["name"]]
+        related += [relation(fuse, "OPTIONAL_DEPENDENCY_OF", wheel) for wheel in for_linux]
     return parts, related
 
 
