@@ -163,7 +163,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint6
 typedef struct lmc_st_cache lmc_st_cache;
 
 /* nbytes: of the blocks, at least 1 MiB; those in use, and the one that was used last, may exceed it. 0: 64 MiB a
- * thread. Of the options, the number of threads and the allocator count. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
+ * thread. Only the number of threads and the allocator of the options are used. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_cache_create(uint64_t nbytes, const lmc_st_options *options,
                                                      lmc_st_cache **cache, lmc_st_diag *diag);
 
@@ -174,7 +174,7 @@ LMC_API void lmc_st_cache_free(lmc_st_cache *cache);
 typedef struct lmc_st_original lmc_st_original;
 
 /* `file` and `cache` must stay until lmc_st_original_close(). Reads the heads of the frames of large tensors; what is
- * wrong with one is told when its tensor is read. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
+ * wrong with one is reported when its tensor is read. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_original_open(const lmc_st_file *file, lmc_st_cache *cache,
                                                       lmc_st_original **original, lmc_st_diag *diag);
 

@@ -16,7 +16,7 @@
 #define RUN_LIST "run.json"
 #define STORE_MARK "store.json"
 #define STORE_INDEX "index.sqlite"
-#define MARK_NBYTES_MAX 4096 /* of the begin of such a file */
+#define MARK_NBYTES_MAX 4096 /* from the start of such a file */
 
 /* A change of a folder after this time has another time than the last one: far more than the clock of a system's file
  * times needs for a step. */
@@ -131,7 +131,7 @@ static int has_file(const char *path, const char *name)
     return is_found;
 }
 
-/* 1 if the begin of a file of the directory has the word. */
+/* 1 if the start of a file of the directory has the word. */
 static int has_word(const char *path, const char *name, const char *word)
 {
     char text[MARK_NBYTES_MAX + 1] = "";

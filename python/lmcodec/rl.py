@@ -138,8 +138,8 @@ def post_write_hook(args: Any, version_dir: str, rollout_engines: Sequence[Any])
 def pre_read_hook(source_dir: str, target_version: int) -> None:
     """For SGLang: `--custom-pull-weights-pre-read-hook lmcodec.rl.pre_read_hook`. Pulls the version that is wanted.
 
-    When an engine is told to pull, SGLang calls this in each of its processes, before it reads source_dir. It finds the
-    version in place then, and copies nothing. LMCODEC_RL_LOCAL_DIR must be the local checkpoint directory of the
+    SGLang calls this in each process of an engine that has to pull, before the process reads source_dir. It then finds
+    the version in place, and copies nothing. LMCODEC_RL_LOCAL_DIR must be the local checkpoint directory of the
     trainer's request. LMCODEC_RL_ROOT names the root, by default `lmc` in source_dir. LMCODEC_RL_FORCE=1 is `force`.
     Raises as pull() does.
     """

@@ -115,6 +115,24 @@ def test_fault(tool, directory, command, variant, call, numbers):
             fail_from_here(job, faults, call, number, options, before, old)
 
 
+@pytest.mark.parametrize("command", ("convert", "restore"))
+def test_failed_close(tool, directory, command):
+    """A network file system may report only when a file is closed that it could not write: the output, which has a
+    temporary name, does not get its own. Other files may fail to close."""
+    faults = Faults(tool, directory)
+    job = Job(command, tool, faults.directory)
+    statuses = []
+    for occurrence in occurrences("close"):
+        job.clear()
+        result, hits = faults.run("%s,close:%d:1:e%d" % (NAMED, occurrence, errno.EIO),
+                                  *job.arguments("-j1", "--no-fsync"))
+        if "close" not in hits:
+            break
+        job.check_state("close %d" % occurrence, job.wanted if result.status == 0 else None)
+        statuses.append(result.status)
+    check(3 in statuses, "no failed close was noticed: %s" % statuses)
+
+
 def test_outputs_of_one_name(tool, directory):
     """Two inputs with the same output: nothing is written, whichever allocation fails before that is known."""
     faults = Faults(tool, directory)

@@ -113,8 +113,7 @@ def item_nbytes(descr, depth=0):
         raise HasObjects
     match = re.fullmatch(r"[<>|]([biufcmMSUV])(\d+)(?:\[.*\])?", descr)
     unless(match, f"descr {descr}")
-    has_dtype = match.group(1) + str(int(match.group(2))) in NPY_WIDE
-    unless(not (descr[0] == "|" and has_dtype), f"descr {descr}")
+    unless(descr[0] != "|" or match.group(1) + str(int(match.group(2))) not in NPY_WIDE, f"descr {descr}")
     return int(match.group(2)) * (4 if match.group(1) == "U" else 1)
 
 

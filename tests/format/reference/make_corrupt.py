@@ -158,6 +158,8 @@ def truncations():
     ]:
         for size in sizes:
             add("TRUNCATED", f"cut_{name}_{size}", f"the first {size} of {len(frame)} bytes", frame[:size])
+    add("TRUNCATED", "cut_other_version", "a version is judged from 8 bytes on", lmc_reference.MAGIC + b"\2")
+    add("CORRUPT", "cut_other_magic", "4 bytes that are not the magic", b"LMC1")
     huge = dict(content_nbytes=2**62)
     for name, frame in [("coded", letters(**huge)), ("stored", stored_frame(CONTENT, **huge))]:
         add("TRUNCATED", f"cut_{name}_huge", "2^62 bytes of content in a frame of a few", frame)

@@ -7,6 +7,7 @@ import functools
 import os
 import random
 import re
+import struct
 
 import pytest
 
@@ -15,7 +16,7 @@ import archive_kind_base_cases
 import archive_kind_cases
 import document
 import lmc_archive
-from archive_containers import PIECE_NBYTES, gguf, gguf_tensors, npy, npz_entries, torch_entries, zipped
+from archive_containers import PIECE_NBYTES, gguf, gguf_tensors, gguf_value, npy, npz_entries, torch_entries, zipped
 from archive_files import noise, of, tensor, weights
 from archive_tool import Directory, forged, judged
 from lmc_archive_base import FILE
@@ -216,6 +217,22 @@ def test_tensors_of_altered_files(tool, seed, kind):
             problem = same_tensors_or_refused(tool, "file." + kind, data)
             wrong += [f"{i}: {problem}"] if problem else []
     assert not wrong
+
+
+@pytest.mark.parametrize("descr", [order + number for order in "<|"
+                                   for number in ("u1", "i2", "f4", "c16", "M8", "V3")])
+def test_order_of_numpy_elements(tool, descr):
+    data = npy(bytes(64), f"'{descr}'", (2,))
+    assert same_tensors_or_refused(tool, "file.npy", data) is None
+
+
+@pytest.mark.parametrize("depth", [1, 8, 9])
+def test_gguf_arrays_within_each_other(tool, depth):
+    array_of_arrays, array_of_bytes = (struct.pack("<IQ", kind, 1) for kind in (9, 0))
+    value = gguf_value(b"deep", 9, array_of_arrays * (depth - 1) + array_of_bytes + b"x")
+    data = gguf([(b"a", 0, [2], b"two f32!")], [value])
+    assert (find_places(data)[0] == RAW) == (depth > 8)
+    assert same_tensors_or_refused(tool, "file.gguf", data) is None
 
 
 @pytest.mark.parametrize("nbytes", [0, 7, 8, 1001, PIECE_NBYTES, PIECE_NBYTES + 7])
