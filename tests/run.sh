@@ -45,7 +45,7 @@
 #                     Windows in a Python for Windows
 #         model       the quick start with a 90 MB model from PyPI
 #         mutation    defects of one line are put into a copy of the sources, one at a time: for each, the tests that
-#                     must find it; about ten minutes on two cores
+#                     must find it; about four minutes on two cores
 #
 # Each part prints its counts. The last line is "N passed, N failed, N skipped" (after a SKIP line with the reason for
 # each): single tests, those within a program or a call of pytest; the line before has the seconds of each part.

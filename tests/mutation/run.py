@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -99,6 +100,8 @@ def find(defect):
         status, output = call(*command, cwd=TREE, timeout=TEST_SECONDS_MAX)
         if status is None:
             return name + ": it did not end"
+        if status < 0:
+            return "%s: killed by %s" % (name, signal.Signals(-status).name)
         if uses_pytest(defect) and status not in (0, 1) and " failed" not in output:  # no test was run
             raise ListError("%s: pytest ended with %d:\n%s" % (defect["test"], status, output[-2000:]))
         if status != 0:
