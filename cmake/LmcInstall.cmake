@@ -34,7 +34,7 @@ function(lmc_install_package)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lmcConfig.cmake.in
     ${PROJECT_BINARY_DIR}/lmcConfig.cmake INSTALL_DESTINATION ${package_dir})
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/lmcConfigVersion.cmake
-    COMPATIBILITY SameMinorVersion)
+    COMPATIBILITY SameMajorVersion)
   install(EXPORT lmcTargets NAMESPACE lmc:: DESTINATION ${package_dir})
   install(FILES ${PROJECT_BINARY_DIR}/lmcConfig.cmake ${PROJECT_BINARY_DIR}/lmcConfigVersion.cmake
     DESTINATION ${package_dir})

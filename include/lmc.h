@@ -37,9 +37,9 @@
  *  struct_size itself, is rejected with LMC_ERR_ARG. Other structs never change.
  *
  * Stability
- *  Calls of this header keep their names, signatures and meanings from version 1.0 on. lmc_experimental.h has calls
- *  that may change in any minor version. Before 1.0, a minor version may change the binary interface of all of them:
- *  the shared libraries carry MAJOR.MINOR in their names.
+ *  Calls of this header keep their names, signatures and meanings until the major version changes, which is in the
+ *  names of the shared libraries (liblmc.so.1). lmc_experimental.h has calls that may change in any minor version: a
+ *  program that uses them needs the minor version that it was built with.
  */
 #ifndef LMC_H
 #define LMC_H
@@ -51,8 +51,8 @@
 extern "C" {
 #endif
 
-#define LMC_VERSION_MAJOR 0
-#define LMC_VERSION_MINOR 3
+#define LMC_VERSION_MAJOR 1
+#define LMC_VERSION_MINOR 0
 #define LMC_VERSION_PATCH 0
 
 /* One number to compare: 10000 * MAJOR + 100 * MINOR + PATCH. */

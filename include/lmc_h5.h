@@ -4,7 +4,8 @@
  * Programs that use HDF5 need none of this. HDF5 finds the filter by its number if HDF5_PLUGIN_PATH names the directory
  * of libh5lmc.so. The calls below are for programs that write and read stored chunks themselves (H5Dwrite_chunk,
  * H5Dread_chunk), on as many threads as they like. The calls give the bytes that the filter stores, and take them back
- * (docs/hdf5-filter.md). libh5lmc.so and liblmc_h5 export them. The conventions are those of lmc.h.
+ * (docs/hdf5-filter.md). libh5lmc.so and liblmc_h5 export them. The conventions and the promise of
+ * stability are those of lmc.h.
  */
 #ifndef LMC_H5_H
 #define LMC_H5_H

@@ -17,7 +17,8 @@
  *  - There is no global state, and nothing is printed. Different handles and calls may be used by several threads.
  *  - LMC_INIT() sets the size and the defaults of a struct, which are all 0. A struct_size that the library does not
  *    know is rejected with LMC_ERR_ARG. Options are NULL for the defaults.
- *  - Calls that may change in any minor version are in lmc_st_experimental.h and lmc_run.h.
+ *  - Calls of this header are stable, as those of lmc.h. Calls that may change in any minor version are in
+ *    lmc_st_experimental.h, lmc_run.h and lmc_store.h.
  */
 #ifndef LMC_ST_H
 #define LMC_ST_H

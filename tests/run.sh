@@ -38,7 +38,8 @@
 #         benches     the programs of bench/ run and draw; clang's warnings; the codec compiles for Windows
 #         slow        the command's tests that take more than two seconds
 #         quickstart  examples/quickstart.sh
-# alone:  search      fuzzing for new inputs, ten seconds a target (clang); what it finds depends on chance
+# alone:  search      fuzzing for new inputs (clang), LMC_SEARCH_SECONDS a target, by default 10; what it finds depends
+#                     on chance
 #         large       the command on files of several GiB (sparse, but as much to read), hundreds of kills; a GiB of
 #                     blocks through the emulated kernels for a GPU
 #         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine; that for
@@ -498,7 +499,8 @@ search() { # TARGET OPTION...
   shift
   status=0
   mkdir -p "build/fuzz/found-$target"
-  "build/fuzz/tests/fuzz/${target}_fuzz" -max_total_time=10 -timeout=10 -rss_limit_mb=2048 "$@" \
+  "build/fuzz/tests/fuzz/${target}_fuzz" "-max_total_time=${LMC_SEARCH_SECONDS:-10}" -timeout=10 \
+    -rss_limit_mb=2048 "$@" \
     "-artifact_prefix=build/fuzz/$target-" "build/fuzz/found-$target" "build/fuzz/corpus/$target" \
     "build/test/tests/fuzz/seeds/$target" >"build/log/search-$target.log" 2>&1 || status=$?
   echo "$status" >"build/log/search-$target.status"

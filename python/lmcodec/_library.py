@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Iterator
 
-VERSION = (0, 3)  # MAJOR, MINOR of the library that this package is made for
+VERSION = (1, 0)  # MAJOR, MINOR of the library that this package is made for
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _TREE = os.path.dirname(os.path.dirname(_HERE))
@@ -37,8 +37,8 @@ def library_names(name: str) -> tuple[str, ...]:
     if sys.platform == "win32":
         return name + ".dll", "lib%s.dll" % name
     if sys.platform == "darwin":
-        return "lib%s.dylib" % name, "lib%s.%d.%d.dylib" % (name, *VERSION), "lib%s.so" % name  # the last: a module
-    return "lib%s.so" % name, "lib%s.so.%d.%d" % (name, *VERSION)
+        return "lib%s.dylib" % name, "lib%s.%d.dylib" % (name, VERSION[0]), "lib%s.so" % name  # the last: a module
+    return "lib%s.so" % name, "lib%s.so.%d" % (name, VERSION[0])
 
 
 def program_name(name: str) -> str:

@@ -3,6 +3,9 @@ calls, and size and offsets of every public struct. A change of either is seen a
 and a list belongs to one version: what programs were built against does not change without it.
 
     python3 tests/checks/check_interface.py --build DIR     writes the lists again, after the version was raised
+
+Within a major version a stable header keeps its calls, and the members of its structs keep their places: a list that
+has lost something is not written.
 """
 
 import argparse
@@ -10,6 +13,7 @@ import glob
 import os
 import re
 import struct
+import sys
 import tempfile
 
 from tree import Tree, run
@@ -17,6 +21,7 @@ from tree import Tree, run
 LIBRARIES = [("liblmc.so", ["lmc.h", "lmc_experimental.h"]),
              ("liblmc_st.so", ["lmc_st.h", "lmc_st_experimental.h", "lmc_run.h", "lmc_store.h"]),
              ("liblmc_h5.so", ["lmc_h5.h"]), ("liblmc_cuda.so", ["lmc_cuda.h"])]
+STABLE = ["lmc.h", "lmc_st.h", "lmc_h5.h"]
 HEADERS = [header for _, headers in LIBRARIES for header in headers]
 LISTS = "tests/checks/interface"
 
@@ -123,6 +128,36 @@ def check(tree):
             yield from check_list(tree, header)
 
 
+def lost(kept, found):
+    """The lines of a stable header's list that the next one lacks. A struct that begins with struct_size may grow."""
+    growing = {line.split()[1] for line, member in zip(kept, kept[1:]) if member == "  struct_size 0"}
+    for line in entries(kept) - entries(found):
+        words = line.split()
+        if not (words[0] == "struct" and words[1] in growing and len(words) == 3):
+            yield line
+
+
+def entries(lines):
+    """The lines of a list without its version; those of a member with its struct before them."""
+    found, of_struct = set(), ""
+    for line in lines[1:]:
+        if line.startswith("struct "):
+            of_struct = "struct " + line.split()[1]
+        found.add(of_struct + line if line.startswith("  ") else line)
+    return found
+
+
+def write_list(tree, header):
+    name, text = f"{LISTS}/{header}.txt", interface_of(tree, header)
+    kept, found = tree.text(name).splitlines() if tree.exists(name) else ["version 0.0"], text.splitlines()
+    if header in STABLE and kept[0].split(".")[0] == found[0].split(".")[0]:
+        missing = sorted(lost(kept, found))
+        if missing:
+            sys.exit(f"{name}: include/{header} no longer has `{missing[0]}`; that takes a new major version")
+    with open(tree.path(name), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description="writes the lists of the binary interface")
     parser.add_argument("--build", required=True, help="a build of the project")
@@ -131,8 +166,7 @@ def main():
     tree = Tree(os.path.dirname(os.path.dirname(here)), os.path.abspath(arguments.build))
     os.makedirs(tree.path(LISTS), exist_ok=True)
     for header in HEADERS:
-        with open(tree.path(f"{LISTS}/{header}.txt"), "w", encoding="utf-8") as file:
-            file.write(interface_of(tree, header))
+        write_list(tree, header)
 
 
 if __name__ == "__main__":

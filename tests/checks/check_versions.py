@@ -22,13 +22,15 @@ def check(tree):
 
 
 def packaged(major, minor, patch):
-    """Files about packages, and what each must have. The names of Debian's libraries have the SOVERSION."""
-    soversion = f"{major}.{minor}"
-    yield "CITATION.cff", f"version: {soversion}.{patch}\n"
-    yield "debian/changelog", f"lmc ({soversion}.{patch}-"
-    yield "packaging/conda/recipe.yaml", f'version: "{soversion}.{patch}"'
-    yield "packaging/conda/recipe.yaml", f'soversion: "{soversion}"'
-    yield "debian/python3-lmcodec.links", f"liblmc_st.so.{soversion} "
-    for package in (f"liblmc{soversion}", f"liblmc-st{soversion}", f"liblmc-h5-{soversion}"):
+    """Files about packages, and what each must have. The names of Debian's libraries have the SOVERSION, which
+    is the major version; a program needs the minor version that it was built with."""
+    version = f"{major}.{minor}.{patch}"
+    yield "CITATION.cff", f"version: {version}\n"
+    yield "debian/changelog", f"lmc ({version}-"
+    yield "packaging/conda/recipe.yaml", f'version: "{version}"'
+    yield "packaging/conda/recipe.yaml", f'soversion: "{major}"'
+    yield "debian/python3-lmcodec.links", f"liblmc_st.so.{major} "
+    for package in (f"liblmc{major}", f"liblmc-st{major}", f"liblmc-h5-{major}"):
         yield "debian/control", f"Package: {package}\n"
-        yield f"debian/{package}.symbols", f".so.{soversion} {package} #MINVER#"
+        yield f"debian/{package}.symbols", f".so.{major} {package} #MINVER#"
+        yield f"debian/{package}.symbols", f'_" {major}.{minor}.0\n'

@@ -29,7 +29,7 @@ for library in "user lmc" "user_st lmc_st" "user_h5 lmc_h5"; do
 done
 check "liblmc-dev: static" cc -static "$source/user.c" -o "$work/static" $(pkg-config --static --cflags --libs lmc)
 check "liblmc-dev: static runs" says "$version" "$work/static"
-printf 'cmake_minimum_required(VERSION 3.20)\nproject(user C)\nfind_package(lmc 0.3 REQUIRED)\n' >"$work/CMakeLists.txt"
+printf 'cmake_minimum_required(VERSION 3.20)\nproject(user C)\nfind_package(lmc 1.0 REQUIRED)\n' >"$work/CMakeLists.txt"
 check "liblmc-dev: find_package" cmake -S "$work" -B "$work/build"
 
 if python3 -c 'import h5py' >"$work/log" 2>&1; then

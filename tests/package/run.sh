@@ -7,7 +7,7 @@ source=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 build=$1
 root=$source/../..
 version=$(sed -n 's/^project(lmc VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
-soversion=${version%.*} # until 1.0, minor versions break programs
+soversion=${version%%.*}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 . "$source/checks.sh"
