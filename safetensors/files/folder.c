@@ -12,16 +12,20 @@
 
 /* ---- names ---- */
 
-int st_folder_has(int folder_fd, const char *name)
+int st_folder_has(int folder_fd, const char *name, int *has)
 {
     os_state found;
-    return os_lstat(folder_fd, name, &found) == 0;
+    const int os_errno = os_lstat(folder_fd, name, &found);
+    *has = os_errno == 0;
+    return os_errno == ENOENT ? 0 : os_errno;
 }
 
-int st_folder_is_folder(int folder_fd, const char *name)
+int st_folder_has_folder(int folder_fd, const char *name, int *has)
 {
     os_state found;
-    return os_lstat(folder_fd, name, &found) == 0 && found.kind == OS_FOLDER;
+    const int os_errno = os_lstat(folder_fd, name, &found);
+    *has = os_errno == 0 && found.kind == OS_FOLDER;
+    return os_errno == ENOENT ? 0 : os_errno;
 }
 
 int st_folder_file_nbytes(int folder_fd, const char *path, uint64_t *nbytes)

@@ -7,9 +7,9 @@
 
 #include "safetensors/files/file.h"
 
-/* 1 if the name is there, whatever it is; _is_folder: if it is a folder and no link. */
-int st_folder_has(int folder_fd, const char *name);
-int st_folder_is_folder(int folder_fd, const char *name);
+/* *has: 1 if the name is there, whatever it is; _has_folder: if it is a folder and no link. 0 after an error. */
+int st_folder_has(int folder_fd, const char *name, int *has);
+int st_folder_has_folder(int folder_fd, const char *name, int *has);
 
 /* 1 if the path below the folder is a file, or leads to one; *nbytes: its size. */
 int st_folder_file_nbytes(int folder_fd, const char *path, uint64_t *nbytes);

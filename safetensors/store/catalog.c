@@ -502,7 +502,8 @@ lmc_status st_catalog_find_missing(const st_store_session *store, char **paths)
     lmc_st_diag unused = {0};
     st_index index;
     int is_new = 0;
-    if (store->models.is_run || !st_folder_has(store->fd, ST_STORE_INDEX))
+    int has_index = 0;
+    if (store->models.is_run || st_folder_has(store->fd, ST_STORE_INDEX, &has_index) != 0 || !has_index)
         return LMC_OK;
     char *const path = st_store_path(store, ST_STORE_INDEX);
     if (!path)

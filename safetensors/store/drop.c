@@ -84,7 +84,7 @@ static void plan_step(st_rebase_plan *plan, const st_store_session *store, const
 }
 
 /* Asks the archives of a model what they are based on. What they do not tell, because they are damaged or their base is
- * nowhere in the store, is not known. */
+ * nowhere in the store, is not known. A model that could not be read before is known now. */
 static lmc_status look_again(st_store_session *store, size_t index)
 {
     st_model *const model = &store->models.list[index];
@@ -95,6 +95,11 @@ static lmc_status look_again(st_store_session *store, size_t index)
     if (status != LMC_OK && !st_is_damage(status)) {
         st_model_free(&found, store->models.memory);
         return status;
+    }
+    if (status == LMC_OK && model->has_unknown_base) {
+        st_model_free(model, store->models.memory);
+        *model = found;
+        return LMC_OK;
     }
     /* what the list has of sizes stays: verify compares it with the folder */
     st_model_base *const bases = model->bases;

@@ -170,10 +170,13 @@ static lmc_status make_parents(const st_store_session *store, const char *folder
     lmc_status status = path ? LMC_OK : st_fail_nomem(store->diag);
     for (char *at = path ? strchr(path, '/') : NULL; at && status == LMC_OK; at = strchr(at + 1, '/')) {
         *at = '\0';
-        const int os_errno = os_make_folder(store->fd, path, 0777);
-        if (os_errno != 0 && os_errno != EEXIST)
+        int is_folder = 0;
+        int os_errno = os_make_folder(store->fd, path, 0777);
+        if (os_errno == 0 || os_errno == EEXIST)
+            os_errno = st_folder_has_folder(store->fd, path, &is_folder);
+        if (os_errno != 0)
             status = fail_os(store, path, os_errno, "cannot create the folder");
-        else if (!st_folder_is_folder(store->fd, path))
+        else if (!is_folder)
             status = fail_os(store, path, ENOTDIR, "cannot use this as a folder");
         *at = '/';
     }

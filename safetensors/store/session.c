@@ -36,6 +36,11 @@ static lmc_status fail_os(const st_store_session *store, int os_errno, const cha
                                  : st_fail_os(store->diag, os_errno, LMC_ST_NO_OFFSET, what);
 }
 
+static lmc_status fail_cannot_open(const st_store_session *store, int os_errno)
+{
+    return fail_os(store, os_errno, store->models.is_run ? "cannot open the run" : "cannot open the store");
+}
+
 lmc_status st_store_find(const st_store_session *store, const char *name, const st_model **found)
 {
     char shown[160];
@@ -76,8 +81,12 @@ static int tidy_name(int fd, const char *name)
     if ((!starts_with(name, ST_STORE_PREFIX) && !starts_with(name, "." ST_STORE_PREFIX)) ||
         strcmp(name, ST_STORE_LOCK) == 0 || strcmp(name, ST_COPIED_NAME) == 0)
         return 0;
-    if (starts_with(name, ST_STORE_OLD) && !st_folder_has(fd, folder) && os_rename(fd, name, folder) == 0)
-        return 0;
+    if (starts_with(name, ST_STORE_OLD)) {
+        int has_model = 0;
+        const int os_errno = st_folder_has(fd, folder, &has_model);
+        if (os_errno != 0 || (!has_model && os_rename(fd, name, folder) == 0))
+            return os_errno;
+    }
     return st_remove_name(fd, name);
 }
 
@@ -133,7 +142,9 @@ static int visit_store_folder(contents *contents, const char *name)
         inner.fd = fd;
         inner.place = place;
         inner.level++;
-        if (fd >= 0) {
+        if (fd < 0) { /* nobody's models are in a folder that may not be read: lost+found, say */
+            result = errno == EACCES || errno == ENOENT ? 0 : errno;
+        } else {
             result = os_visit_folder(fd, visit_name, &inner);
             os_close(fd);
             contents->found = inner.found;
@@ -149,6 +160,7 @@ static int visit_name(void *user, const char *name)
 {
     contents *const contents = user;
     uint64_t step = 0;
+    int is_folder = 0;
     if (contents->is_tidying) {
         const int os_errno = tidy_name(contents->fd, name);
         contents->os_errno = contents->os_errno != 0 ? contents->os_errno : os_errno;
@@ -156,8 +168,10 @@ static int visit_name(void *user, const char *name)
     if (contents->found.is_run) {
         if (st_step_is_name(name, strlen(name), &step))
             return add_found(contents, name);
-    } else if (name[0] != '.' && st_folder_is_folder(contents->fd, name)) {
-        return visit_store_folder(contents, name);
+    } else if (name[0] != '.') {
+        const int os_errno = st_folder_has_folder(contents->fd, name, &is_folder);
+        if (os_errno != 0 || is_folder)
+            return os_errno != 0 ? os_errno : visit_store_folder(contents, name);
     }
     if (contents->level == 0)
         contents->has_others |= strcmp(name, mark_of(contents->store)) != 0 && !is_unborn_name(name);
@@ -207,6 +221,12 @@ lmc_status st_store_describe(const st_store_session *store, const char *name, co
     return status;
 }
 
+static lmc_status has_step_folder(const st_store_session *store, const char *name, int *is_folder)
+{
+    const int os_errno = st_folder_has_folder(store->fd, name, is_folder);
+    return os_errno == 0 ? LMC_OK : fail_os(store, os_errno, "cannot list the directory");
+}
+
 /* Makes the list that of the folders. What a run's list says of a folder counts. *has_changed: it was another list. */
 static lmc_status match_folders(st_store_session *store, const contents *contents, int *has_changed)
 {
@@ -220,7 +240,12 @@ static lmc_status match_folders(st_store_session *store, const contents *content
     }
     for (size_t i = 0; i < found->count; i++) {
         const char *const name = found->list[i].name;
-        if (st_models_find(models, name) || (models->is_run && !st_folder_is_folder(store->fd, name)))
+        int is_folder = 1;
+        if (st_models_find(models, name))
+            continue;
+        if (models->is_run)
+            LMC_TRY(has_step_folder(store, name, &is_folder));
+        if (!is_folder)
             continue;
         st_model model; /* a step's base is expected in the step before it */
         const lmc_status status =
@@ -247,20 +272,30 @@ static int is_writing(st_store_access access)
     return access != ST_STORE_READ && access != ST_STORE_PREVIEW;
 }
 
+static lmc_status look_for_mark(const st_store_session *store, int *has_mark)
+{
+    const int os_errno = st_folder_has(store->fd, mark_of(store), has_mark);
+    return os_errno == 0 ? LMC_OK : fail_cannot_open(store, os_errno);
+}
+
 /* Refuses a directory that is no store and may not become one, before anything in it is touched. Nothing but the rest
  * of a store that never began may be in a directory that becomes one. */
 static lmc_status check_directory(const st_store_session *store, st_store_access access)
 {
     contents contents;
     const int is_run = store->models.is_run;
-    if (access == ST_STORE_READ || st_folder_has(store->fd, mark_of(store)))
+    int has_mark = access == ST_STORE_READ;
+    if (!has_mark)
+        LMC_TRY(look_for_mark(store, &has_mark));
+    if (has_mark)
         return LMC_OK;
     const lmc_status status = read_contents(store, 0, &contents);
     const size_t count = contents.found.count;
     st_models_free(&contents.found);
-    /* another session may have made the store meanwhile */
-    if (status != LMC_OK || st_folder_has(store->fd, mark_of(store)))
-        return status;
+    LMC_TRY(status);
+    LMC_TRY(look_for_mark(store, &has_mark)); /* another session may have made the store meanwhile */
+    if (has_mark)
+        return LMC_OK;
     if (access == ST_STORE_WRITE)
         return st_store_fail_missing(store->path, is_run, store->diag);
     st_diag_set_file(store->diag, store->path);
@@ -283,6 +318,10 @@ static lmc_status check_directory(const st_store_session *store, st_store_access
 static lmc_status check_place(const st_store_session *store)
 {
     const lmc_allocator *const memory = store->options->allocator;
+    int is_made = 0;
+    LMC_TRY(look_for_mark(store, &is_made));
+    if (is_made)
+        return LMC_OK;
     char *const path = st_true_path(memory, store->path);
     int is_inside = 0;
     if (!path)
@@ -290,9 +329,14 @@ static lmc_status check_place(const st_store_session *store)
     for (char *end = strrchr(path, '/'); end && !is_inside; end = strrchr(path, '/')) {
         *end = '\0';
         const int fd = os_open_folder(*path ? path : "/");
-        is_inside = fd >= 0 && (st_folder_has(fd, ST_STORE_MARK) || st_folder_has(fd, ST_RUN_LIST_NAME));
-        if (fd >= 0)
+        int has_mark = 0;
+        int has_list = 0;
+        if (fd >= 0) { /* what may not be looked into is none */
+            (void)st_folder_has(fd, ST_STORE_MARK, &has_mark);
+            (void)st_folder_has(fd, ST_RUN_LIST_NAME, &has_list);
             os_close(fd);
+        }
+        is_inside = has_mark || has_list;
     }
     if (is_inside) {
         st_diag_set_file(store->diag, store->path);
@@ -311,13 +355,18 @@ static int find_step(void *user, const char *name)
 }
 
 /* What the open directory is. A run that has lost its list has folders of steps. */
-static int is_run_folder(int fd)
+static int find_kind(int fd, int *is_run)
 {
+    int has_list = 0;
+    int has_mark = 0;
     int has_step = 0;
-    if (st_folder_has(fd, ST_RUN_LIST_NAME) || st_folder_has(fd, ST_STORE_MARK))
-        return !st_folder_has(fd, ST_STORE_MARK);
-    (void)!os_visit_folder(fd, find_step, &has_step);
-    return has_step;
+    int os_errno = st_folder_has(fd, ST_RUN_LIST_NAME, &has_list);
+    if (os_errno == 0)
+        os_errno = st_folder_has(fd, ST_STORE_MARK, &has_mark);
+    if (os_errno == 0 && !has_list && !has_mark)
+        os_errno = os_visit_folder(fd, find_step, &has_step);
+    *is_run = has_step || (has_list && !has_mark);
+    return os_errno;
 }
 
 static void close_folder(st_store_session *store)
@@ -337,6 +386,22 @@ static void remove_own_folder(st_store_session *store)
         (void)os_remove_folder(OS_HERE, store->path);
 }
 
+/* Refuses a run where a store is wanted. */
+static lmc_status check_kind(st_store_session *store, st_store_kind kind)
+{
+    int has_list = 0;
+    const int os_errno = kind == ST_STORE_OF_EITHER   ? find_kind(store->fd, &store->models.is_run)
+                         : kind == ST_STORE_OF_MODELS ? st_folder_has(store->fd, ST_RUN_LIST_NAME, &has_list)
+                                                      : 0;
+    if (os_errno != 0)
+        return fail_cannot_open(store, os_errno);
+    if (!has_list)
+        return LMC_OK;
+    st_diag_set_file(store->diag, store->path);
+    return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                   "is a run, whose steps have numbers: use \"run add\"");
+}
+
 /* The directory and its lock. ENOENT of the lock: the directory was removed just now. */
 static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_store_access access)
 {
@@ -346,17 +411,10 @@ static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_st
             store->is_own_folder = 1;
         store->fd = os_open_folder(store->path);
         if (store->fd < 0)
-            return fail_os(store, errno,
-                           kind == ST_STORE_OF_STEPS ? "cannot open the run" : "cannot open the store");
-        if (kind == ST_STORE_OF_EITHER)
-            store->models.is_run = is_run_folder(store->fd);
-        if (kind == ST_STORE_OF_MODELS && st_folder_has(store->fd, ST_RUN_LIST_NAME)) {
-            st_diag_set_file(store->diag, store->path);
-            return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                           "is a run, whose steps have numbers: use \"run add\"");
-        }
+            return fail_cannot_open(store, errno);
+        LMC_TRY(check_kind(store, kind));
         LMC_TRY(check_directory(store, access));
-        if (access == ST_STORE_CREATE && !st_folder_has(store->fd, mark_of(store))) {
+        if (access == ST_STORE_CREATE) {
             const lmc_status status = check_place(store);
             if (status != LMC_OK)
                 remove_own_folder(store);
@@ -370,9 +428,7 @@ static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_st
         os_close(store->fd);
         store->fd = -1;
     }
-    return os_errno == 0 ? LMC_OK
-                         : fail_os(store, os_errno,
-                                   store->models.is_run ? "cannot open the run" : "cannot open the store");
+    return os_errno == 0 ? LMC_OK : fail_cannot_open(store, os_errno);
 }
 
 /* Writes the mark that makes a directory a store. */
