@@ -262,7 +262,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned
 /* ---- whole tensors ------------------------------------------------------------------------------ */
 
 /* A frame of lmc_encode() is never larger than its content plus this many bytes, whatever the content. A frame made in
- * pieces cannot take back what is written: each of its blocks may take 13 bytes more. */
+ * pieces cannot take back what is written: it keeps its plan, of up to 64 KiB, and each of its blocks may take 13 bytes
+ * more, with a base 21. */
 #define LMC_FRAME_OVERHEAD_MAX 48
 
 /* Destination capacity that lmc_encode() and lmc_encode_delta() require. It has room for every input and working slack.

@@ -17,8 +17,9 @@
 #define WINDOW_NBYTES ((size_t)64 << 10)
 #define NAME_NBYTES_MAX ((uint64_t)32 << 10) /* ggml has 64 */
 
-/* Where the description ends at the latest: what stands before is read within a second. */
-#define NBYTES_MAX ((uint64_t)128 << 20)
+/* Metadata and descriptions of tensors must end within so many bytes from the start of the file: they are read within a
+ * second. */
+#define DESCRIPTION_NBYTES_MAX ((uint64_t)128 << 20)
 
 /* Values of metadata. */
 enum { VALUE_U32 = 4, VALUE_STRING = 8, VALUE_ARRAY = 9, VALUE_COUNT = 13 };
@@ -75,7 +76,7 @@ static const ggml_type types[] = {
  * no interest. */
 typedef struct gguf_text {
     const st_reading *reading;
-    uint64_t at; /* in the file; may be set */
+    uint64_t at; /* in the file, at most DESCRIPTION_NBYTES_MAX */
     unsigned char *bytes;
     uint64_t begin, end; /* of what the window has */
 } gguf_text;
@@ -86,6 +87,20 @@ static lmc_status gguf_fail_cut_short(const gguf_text *text, lmc_st_diag *diag)
                    "this GGUF file is cut short: it describes more than is there");
 }
 
+/* Moves on by nbytes of the description. Errors: TRUNCATED, the file has not so many; LIMIT. */
+static lmc_status gguf_skip(gguf_text *text, uint64_t nbytes, lmc_st_diag *diag)
+{
+    if (nbytes > text->reading->input->nbytes - text->at)
+        return gguf_fail_cut_short(text, diag);
+    if (nbytes > DESCRIPTION_NBYTES_MAX - text->at)
+        return st_fail(diag, LMC_ERR_LIMIT, text->at,
+                       "the description in this GGUF file has more than %llu bytes",
+                       (unsigned long long)DESCRIPTION_NBYTES_MAX);
+    text->at += nbytes;
+    return LMC_OK;
+}
+
+/* Makes the window hold the next nbytes, or all that the file has. */
 static lmc_status gguf_hold(gguf_text *text, size_t nbytes, lmc_st_diag *diag)
 {
     const st_input *const input = text->reading->input;
@@ -95,10 +110,6 @@ static lmc_status gguf_hold(gguf_text *text, size_t nbytes, lmc_st_diag *diag)
         return LMC_OK;
     if (st_is_cancelled(text->reading->cancel))
         return st_fail_cancelled(diag);
-    if (text->at > NBYTES_MAX)
-        return st_fail(diag, LMC_ERR_LIMIT, text->at,
-                       "the description in this GGUF file has more than %llu bytes",
-                       (unsigned long long)NBYTES_MAX);
     const size_t got = left < WINDOW_NBYTES ? (size_t)left : WINDOW_NBYTES;
     text->begin = text->end = 0;
     LMC_TRY(st_input_read(input, text->at, text->bytes, got, diag));
@@ -109,14 +120,9 @@ static lmc_status gguf_hold(gguf_text *text, size_t nbytes, lmc_st_diag *diag)
 
 static lmc_status gguf_read(gguf_text *text, size_t nbytes, const unsigned char **bytes, lmc_st_diag *diag)
 {
-    if (text->at < text->begin || text->at > text->end || nbytes > text->end - text->at) {
-        if (nbytes > text->reading->input->nbytes - text->at)
-            return gguf_fail_cut_short(text, diag);
-        LMC_TRY(gguf_hold(text, nbytes, diag));
-    }
+    LMC_TRY(gguf_hold(text, nbytes, diag));
     *bytes = text->bytes + (text->at - text->begin);
-    text->at += nbytes;
-    return LMC_OK;
+    return gguf_skip(text, nbytes, diag);
 }
 
 static lmc_status gguf_read_u32(gguf_text *text, uint32_t *number, lmc_st_diag *diag)
@@ -132,14 +138,6 @@ static lmc_status gguf_read_u64(gguf_text *text, uint64_t *number, lmc_st_diag *
     const unsigned char *bytes = NULL;
     LMC_TRY(gguf_read(text, 8, &bytes, diag));
     *number = lmc_load64(bytes);
-    return LMC_OK;
-}
-
-static lmc_status gguf_skip(gguf_text *text, uint64_t nbytes, lmc_st_diag *diag)
-{
-    if (nbytes > text->reading->input->nbytes - text->at)
-        return gguf_fail_cut_short(text, diag);
-    text->at += nbytes;
     return LMC_OK;
 }
 

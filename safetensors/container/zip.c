@@ -121,7 +121,8 @@ static lmc_status add_zip(st_segments *segments, const zip_chain *chain, size_t 
         snprintf(prefix, sizeof prefix, "%zu/", chain->count - 1 - index_from_end);
     segments->prefix = prefix;
     lmc_status status = st_zip_read(zip.reading, end, &zip.zip, diag);
-    const int is_skipped = status == LMC_ERR_HEADER && index_from_end > 0; /* the last one must hold up */
+    /* the last one must hold up */
+    const int is_skipped = (status == LMC_ERR_HEADER || status == LMC_ERR_LIMIT) && index_from_end > 0;
     if (status == LMC_OK)
         status = st_torch_add(segments, &zip.zip, diag);
     for (size_t i = 0; i < zip.zip.entry_count && status == LMC_OK; i++) {

@@ -24,14 +24,13 @@ static lmc_status parse_contents(const void *memory, st_header *header, const st
     return st_header_parse(header, memory, text, diag);
 }
 
-/* Reads the bytes as a file that has no telling name. Ends with contents_end(). */
-static lmc_status contents_begin(contents_case *test, const void *bytes, size_t nbytes, int is_raw_allowed)
+/* Reads the file, which has no telling name, and closes it. Ends with contents_end(). */
+static lmc_status contents_begin_file(contents_case *test, int fd, int is_raw_allowed)
 {
     memset(test, 0, sizeof *test);
     test->diag = (lmc_st_diag)LMC_INIT(lmc_st_diag);
     st_diag_init(&test->diag, "test");
-    const int fd = st_spool_create();
-    CU_ASSERT_FATAL(fd >= 0 && st_write_all(fd, bytes, nbytes, NULL) == 0 && lseek(fd, 0, SEEK_SET) == 0);
+    CU_ASSERT_FATAL(lseek(fd, 0, SEEK_SET) == 0);
     CU_ASSERT_EQUAL_FATAL(st_input_open_fd(&test->input, fd, NULL, &test->diag), LMC_OK);
     os_close(fd);
     test->reading = (st_reading){.input = &test->input,
@@ -42,6 +41,14 @@ static lmc_status contents_begin(contents_case *test, const void *bytes, size_t 
                                  .user = &lmc_memory_default};
     test->status = st_contents_read(&test->reading, &test->contents, &test->diag);
     return test->status;
+}
+
+/* The same with a file of these bytes. */
+static lmc_status contents_begin(contents_case *test, const void *bytes, size_t nbytes, int is_raw_allowed)
+{
+    const int fd = st_spool_create();
+    CU_ASSERT_FATAL(fd >= 0 && st_write_all(fd, bytes, nbytes, NULL) == 0);
+    return contents_begin_file(test, fd, is_raw_allowed);
 }
 
 /* What must hold of all contents; then frees them. */

@@ -109,6 +109,13 @@ def zip64(entries):
     return file.getvalue()
 
 
+def zip64_end(count, directory_nbytes):
+    """The end records of a directory that begins with the ZIP, with numbers of 64 bits."""
+    wide = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, directory_nbytes, 0)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, directory_nbytes, 1)
+    return wide + locator + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+
+
 def pickled_text(text):
     return b"X" + struct.pack("<I", len(text)) + text.encode()
 

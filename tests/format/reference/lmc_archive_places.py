@@ -1,21 +1,20 @@
 """Tensors of plain files of other kinds, for the reference reader of archives: docs/archive.md, section 8.4. Where they
 are, for bases; no names, dtypes and shapes. A place is (begin, size)."""
-import ast
 import collections
-import math
 import re
 import struct
 
 from lmc_archive_layout import GGUF, NPY, RAW, ZIP
+from lmc_npy_header import Malformed, array_nbytes
 from safetensors_header import HEADER_NBYTES_MAX, INTEGER_MAX
 
 PIECE_NBYTES = 1048576
 ENTRY_NBYTES_MIN = 65536
 NPY_MAGIC = b"\x93NUMPY"
 NPY_HEADER_NBYTES_MAX = 1048576
-NPY_LISTS_MAX = 16
-NPY_WIDE = "i2 i4 i8 u2 u4 u8 f2 f4 f8 c8 c16 M8 m8".split()  # not behind a bar
 TENSOR_COUNT_MAX = 2500000
+ZIP_COUNT_MAX = 131072
+ZIP_ENTRY_COUNT_MAX = 4194304
 GGUF_MAGIC = b"GGUF"
 
 
@@ -46,12 +45,17 @@ def find_places(data):
         if data.startswith(NPY_MAGIC):
             return NPY, npy_places(data, 0, len(data))
         if data.startswith(GGUF_MAGIC):
-            return GGUF, in_order(gguf_places(data))
+            return GGUF, in_order(at_most(gguf_places(data)))
         if is_zip(data):
-            return ZIP, in_order(zip_places(data))
+            return ZIP, in_order(at_most(zip_places(data)))
     except (NotFollowed, struct.error):
         pass
     return RAW, raw_places(data)
+
+
+def at_most(places):
+    unless(len(places) <= TENSOR_COUNT_MAX, "tensors")
+    return places
 
 
 def raw_places(data):
@@ -86,35 +90,13 @@ def npy_places(data, begin, end):
     start = text + struct.unpack_from(form, data, begin + 8)[0]
     unless(start <= end and start - begin <= NPY_HEADER_NBYTES_MAX, "header")
     try:
-        # Python 2 has an L behind long dimensions.
-        header = ast.literal_eval(re.sub(r"(?<=\d)L(?=[,)])", "", data[text:start].decode("latin-1").strip(" \n")))
-        unless(set(header) == {"descr", "fortran_order", "shape"}, "keys")
-        unless(all(type(dimension) is int for dimension in header["shape"]), "shape")
-        nbytes = item_nbytes(header["descr"]) * math.prod(header["shape"])
-    except HasObjects:
+        nbytes = array_nbytes(data[text:start])
+    except Malformed as error:
+        raise NotFollowed(str(error)) from None
+    if nbytes is None:
         return []
-    except (ValueError, SyntaxError, TypeError):
-        raise NotFollowed("header") from None
     unless(start + nbytes <= end, "size")
     return [(start, nbytes)]
-
-
-class HasObjects(Exception):
-    """An element holds references."""
-
-
-def item_nbytes(descr, depth=0):
-    """Bytes of an element, within `depth` lists."""
-    if isinstance(descr, list):
-        unless(depth < NPY_LISTS_MAX, "lists")
-        fields = [(field[1], field[2] if len(field) == 3 else ()) for field in descr]
-        return sum(item_nbytes(field, depth + 1) * math.prod(shape) for field, shape in fields)
-    if descr == "|O":
-        raise HasObjects
-    match = re.fullmatch(r"[<>|]([biufcmMSUV])(\d+)(?:\[.*\])?", descr)
-    unless(match, f"descr {descr}")
-    unless(descr[0] != "|" or match.group(1) + str(int(match.group(2))) not in NPY_WIDE, f"descr {descr}")
-    return int(match.group(2)) * (4 if match.group(1) == "U" else 1)
 
 
 # GGUF
@@ -123,6 +105,7 @@ GGUF_NUMBERS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12
 GGUF_STRING, GGUF_ARRAY, GGUF_U32 = 8, 9, 4
 GGUF_ALIGNMENT = 32
 GGUF_RANK_MAX, GGUF_ARRAYS_MAX, GGUF_NAME_NBYTES_MAX = 8, 8, 32768
+GGUF_INFOS_END_MAX = 134217728
 # (elements, bytes) of a block by type
 GGML_BLOCKS = {
     0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 40),
@@ -141,7 +124,7 @@ class GgufText:
         return int.from_bytes(self.bytes(nbytes), "little")
 
     def bytes(self, nbytes):
-        unless(nbytes <= len(self.data) - self.place, "cut")
+        unless(nbytes <= min(len(self.data), GGUF_INFOS_END_MAX) - self.place, "cut, or too long")
         self.place += nbytes
         return self.data[self.place - nbytes : self.place]
 
@@ -171,12 +154,13 @@ def gguf_places(data):
         key, kind = text.string(), text.uint(4)
         if key == b"general.alignment":
             alignment = text.uint(4) if kind == GGUF_U32 else 0
-            unless(alignment.bit_count() == 1, "alignment")
+            unless(alignment > 0 and alignment & alignment - 1 == 0, "alignment")
         else:
             text.skip_values(kind, 1)
     infos = [gguf_info(text) for _ in range(tensor_count)]
     start = -(-text.place // alignment) * alignment
-    return [(start + begin, nbytes) for begin, nbytes in gguf_sizes(infos, max(len(data) - start, 0))]
+    places = [(start + begin, nbytes) for begin, nbytes in gguf_sizes(infos, max(len(data) - start, 0))]
+    return places if start <= len(data) else []
 
 
 def gguf_info(text):
@@ -256,7 +240,7 @@ def zip_of(data, at):
         return None
     end = at
     wide_at = at - ZIP64_LOCATOR.size - ZIP64_END_RECORD.size
-    if wide_at >= 0 and data[at - ZIP64_LOCATOR.size :][:4] == b"PK\6\7" and data[wide_at:][:4] == b"PK\6\6":
+    if wide_at >= 0 and data.startswith(b"PK\6\7", at - ZIP64_LOCATOR.size) and data.startswith(b"PK\6\6", wide_at):
         disk, directory_disk, disk_count, *wide = ZIP64_END_RECORD.unpack_from(data, wide_at)[4:]
         pairs = zip((count, nbytes, offset), wide, (NONE_16, NONE_32, NONE_32))
         if disk or directory_disk or disk_count != wide[0] or any(n not in (w, none) for n, w, none in pairs):
@@ -274,7 +258,9 @@ def zip_places(data):
     unless(last is not None, "no end record")
     places = entries_places(data, plain_entries(data, last))
     found = zip_before(data, last.begin)
-    while found is not None:
+    for _ in range(ZIP_COUNT_MAX - 1):
+        if found is None:
+            break
         try:
             places += entries_places(data, plain_entries(data, found))
         except (NotFollowed, struct.error):
@@ -285,6 +271,7 @@ def zip_places(data):
 
 def plain_entries(data, found):
     """All names, and (name, begin, size) of the entries that may be tensors, in the order of their places."""
+    unless(found.count <= ZIP_ENTRY_COUNT_MAX, "entries")
     entries = []
     at = found.directory
     for _ in range(found.count):
@@ -310,7 +297,8 @@ def directory_entry(data, at, found):
     flags, method = fields[3:5]
     name_nbytes, extra_nbytes, comment_nbytes = fields[10:13]
     at += DIRECTORY_ENTRY.size
-    name, extra = data[at : at + name_nbytes], data[at + name_nbytes :][:extra_nbytes]
+    end = at + name_nbytes
+    name, extra = data[at:end], data[end : end + extra_nbytes]
     stored_nbytes, nbytes, offset = fields[8], fields[9], fields[16]
     numbers = with_zip64(extra, [nbytes, stored_nbytes, offset])
     is_plain = method == 0 and not flags & FLAGS_REFUSED and numbers is not None
@@ -318,7 +306,7 @@ def directory_entry(data, at, found):
     in_zip = offset < found.directory - found.begin
     local = found.begin + (offset if in_zip else 0)
     entry = Entry(name, nbytes, local, is_plain and in_zip and nbytes == stored_nbytes)
-    return entry, at + name_nbytes + extra_nbytes + comment_nbytes
+    return entry, end + extra_nbytes + comment_nbytes
 
 
 def with_zip64(extra, numbers):
@@ -368,6 +356,6 @@ def entries_places(data, found):
 def npy_entry_places(data, begin, end):
     """Nothing if it is no NPY file."""
     try:
-        return npy_places(data, begin, end) if data[begin:end].startswith(NPY_MAGIC) else []
+        return npy_places(data, begin, end) if data.startswith(NPY_MAGIC, begin, end) else []
     except (NotFollowed, struct.error):
         return []

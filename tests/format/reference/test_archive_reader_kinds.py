@@ -14,14 +14,16 @@ import pytest
 import archive_containers
 import archive_kind_base_cases
 import archive_kind_cases
+import archive_npy_headers
 import document
 import lmc_archive
-from archive_containers import PIECE_NBYTES, gguf, gguf_tensors, gguf_value, npy, npz_entries, torch_entries, zipped
+from archive_containers import (PIECE_NBYTES, gguf, gguf_string, gguf_tensors, gguf_value, npy, npz_entries,
+                                torch_entries, zipped)
 from archive_files import noise, of, tensor, weights
 from archive_tool import Directory, forged, judged
 from lmc_archive_base import FILE
-from lmc_archive_layout import RAW
-from lmc_archive_places import find_places, is_safetensors
+from lmc_archive_layout import GGUF, NPY, RAW, ZIP
+from lmc_archive_places import GGUF_INFOS_END_MAX, ZIP_COUNT_MAX, ZIP_ENTRY_COUNT_MAX, find_places, is_safetensors
 from lmc_reference import LmcError, u64
 from test_archive_reader import ROOT
 from test_archive_reader_bases import following
@@ -233,6 +235,86 @@ def test_gguf_arrays_within_each_other(tool, depth):
     data = gguf([(b"a", 0, [2], b"two f32!")], [value])
     assert (find_places(data)[0] == RAW) == (depth > 8)
     assert same_tensors_or_refused(tool, "file.gguf", data) is None
+
+
+# The grammar of NPY headers
+
+
+def test_numpy_headers(tool):
+    wrong = []
+    for text, is_followed in archive_npy_headers.cases():
+        data = npy_of(text, bytes(96))
+        problem = same_tensors_or_refused(tool, "file.npy", data)
+        if problem or (find_places(data)[0] == NPY) != is_followed:
+            wrong.append((text, is_followed, problem))
+    assert not wrong
+
+
+def test_altered_numpy_headers(tool, seed):
+    rng = random.Random(seed)
+    texts = [text for text, is_followed in archive_npy_headers.cases() if is_followed]
+    wrong = []
+    for _ in range(ALTERED_COUNT):
+        text = archive_npy_headers.altered(rng, rng.choice(texts))
+        problem = same_tensors_or_refused(tool, "file.npy", npy_of(text, bytes(96)))
+        wrong += [f"{text}: {problem}"] if problem else []
+    assert not wrong
+
+
+# Limits
+
+
+def same_tensors_of_large(tool, name, parts, nbytes):
+    """Whether a sparse file with (place, bytes) is followed, and what is wrong. It is not restored."""
+    directory = Directory(tool, "kinds")
+    with open(directory.at(name), "wb") as file:
+        for place, data in parts:
+            file.seek(place)
+            file.write(data)
+        file.truncate(nbytes)
+    original = lmc_archive.read(directory.at(name))
+    is_followed = find_places(original)[0] != RAW
+    done = tool.run("convert", directory.at(name))
+    if done.returncode != 0:
+        return is_followed, done.stderr if is_followed else None
+    return is_followed, same_tensors(directory.at(name) + ".lmc", original)
+
+
+@pytest.mark.parametrize("end, is_followed", [(GGUF_INFOS_END_MAX, True), (GGUF_INFOS_END_MAX + 1, False)])
+def test_longest_gguf_infos(tool, end, is_followed):
+    """The metadata is one long string, of holes."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + gguf_value(b"s", 8, b"")
+    info = gguf_string(b"a") + struct.pack("<IQIQ", 1, 2, 0, 0)
+    parts = [(0, head + struct.pack("<Q", end - len(info) - len(head) - 8)), (end - len(info), info)]
+    assert same_tensors_of_large(tool, "file.gguf", parts, end + 40) == (is_followed, None)
+
+
+@pytest.mark.parametrize("nbytes", [2047, 2048])
+def test_gguf_data_behind_the_end(tool, nbytes):
+    """Tensors without bytes, at the end of the file and behind it."""
+    data = gguf([(b"a", 0, [0], b""), (b"b", 9999, [4], b"")], alignment=2048)[:nbytes]
+    assert find_places(data) == (GGUF, [] if nbytes < 2048 else [(2048, 0)] * 2)
+    assert same_tensors_or_refused(tool, "file.gguf", data) is None
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_most_zip_entries(tool, is_last):
+    """A directory of holes that has one entry too many: at the end of the file, or before a ZIP file with an array."""
+    count = ZIP_ENTRY_COUNT_MAX + 1
+    end = archive_containers.zip64_end(count, 46 * count)
+    end += b"" if is_last else zipped([("w.npy", npy(bytes(80)))])
+    parts = [(0, b"PK\1\2"), (46 * count, end)]
+    assert same_tensors_of_large(tool, "file.zip", parts, 46 * count + len(end)) == (not is_last, None)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_most_zips(tool, more):
+    """Those before the last ones are skeleton."""
+    data = zipped([("w.npy", npy(bytes(80)))]) + zipped([("a", b"")]) * (ZIP_COUNT_MAX - 1 + more)
+    begin = 30 + len("w.npy") + len(npy(b"", shape=(20,)))
+    archive = lmc_archive.opened(lmc_archive.read(converted(Directory(tool, "kinds"), "file.zip", data)))
+    found = archive.layout.kind, archive.layout.places(tensor.nbytes for tensor in archive.tensors)
+    assert found == find_places(data) == (ZIP, [] if more else [(begin, 80)])
 
 
 @pytest.mark.parametrize("nbytes", [0, 7, 8, 1001, PIECE_NBYTES, PIECE_NBYTES + 7])

@@ -356,6 +356,52 @@ LMC_TEST(test_long_metadata)
     free(bytes);
 }
 
+#define DESCRIPTION_NBYTES_MAX ((uint64_t)128 << 20)
+
+/* Reads a file whose metadata is one long string, of holes, and that describes a tensor if has_tensor. The description
+ * ends at `end`. */
+static lmc_status read_described(contents_case *test, uint64_t end, int has_tensor)
+{
+    gguf_file head, rest = {.nbytes = 0};
+    const int fd = st_spool_create();
+    CU_ASSERT_FATAL(fd >= 0);
+    if (has_tensor)
+        put_tensor(&rest, "t", 4, 1, TYPE_F32, 0);
+    begin(&head, 3, (uint64_t)has_tensor, 1);
+    put_string(&head, "key");
+    put_u32(&head, VALUE_STRING);
+    put_u64(&head, end - rest.nbytes - head.nbytes - 8);
+    CU_ASSERT_FATAL(st_write_all(fd, head.bytes, head.nbytes, NULL) == 0);
+    CU_ASSERT_FATAL(lseek(fd, (off_t)(end - rest.nbytes), SEEK_SET) >= 0);
+    CU_ASSERT_FATAL(st_write_all(fd, rest.bytes, rest.nbytes, NULL) == 0);
+    CU_ASSERT_FATAL(ftruncate(fd, (off_t)((end + 31) / 32 * 32 + 16)) == 0);
+    return contents_begin_file(test, fd, 0);
+}
+
+LMC_TEST(test_longest_description)
+{
+    for (int i = 0; i < 8; i++) {
+        contents_case test;
+        const int has_tensor = i % 2;
+        const uint64_t end = DESCRIPTION_NBYTES_MAX - 2 + (uint64_t)i / 2;
+        const int is_short = end <= DESCRIPTION_NBYTES_MAX;
+        CU_ASSERT_EQUAL(read_described(&test, end, has_tensor), is_short ? LMC_OK : LMC_ERR_LIMIT);
+        if (is_short && has_tensor)
+            contents_claim(&test, 0, DESCRIPTION_NBYTES_MAX, "t", "F32", "1,4");
+        contents_end(&test);
+    }
+}
+
+/* More tensors than a header could hold. */
+LMC_TEST(test_most_tensors)
+{
+    gguf_file file;
+    begin(&file, 3, 2500000, 0);
+    CU_ASSERT_EQUAL(status_of(&file), LMC_ERR_TRUNCATED);
+    begin(&file, 3, 2500001, 0);
+    CU_ASSERT_EQUAL(status_of(&file), LMC_ERR_LIMIT);
+}
+
 /* ---- files of no known kind ---- */
 
 LMC_TEST(test_pieces)

@@ -124,6 +124,24 @@ LMC_TEST(test_archive_header)
     st_header_free(&header);
 }
 
+/* No frame is larger than the bound, however unlike its sample a tensor is. */
+LMC_TEST(test_frame_bound)
+{
+    const uint32_t columns[] = {0, 31, 32, 1000, 32768, LMC_COLUMN_COUNT_MAX, LMC_COLUMN_COUNT_MAX + 1};
+    const size_t rows[] = {1, LMC_ROW_COUNT_MIN, 9, 64, 1000};
+    for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++)
+        for (size_t i = 0; i < sizeof columns / sizeof columns[0] * (sizeof rows / sizeof rows[0]); i++) {
+            lmc_params params;
+            size_t most = 0;
+            lmc_params_init(&params);
+            params.dtype = (lmc_dtype)dtype;
+            params.row_nbytes = columns[i / 5] * lmc_dtype_nbits(params.dtype) / 8;
+            const size_t nbytes = params.row_nbytes > 0 ? params.row_nbytes * rows[i % 5] : rows[i % 5];
+            CU_ASSERT_EQUAL(lmc_encode_bound(&params, nbytes, &most), LMC_OK);
+            CU_ASSERT(most <= st_archive_frame_bound(nbytes));
+        }
+}
+
 /* An archive's own header keeps to the limit of all headers, and the text says how much of a file would. */
 LMC_TEST(test_archive_header_limit)
 {

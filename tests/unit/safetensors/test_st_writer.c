@@ -69,9 +69,62 @@ static void expect_tensor(const lmc_st_file *file, const char *name, size_t name
     free(read);
 }
 
+#define STRIP_ROWS 8
+#define STRIP_COLUMNS 61000
+#define STRIP_VALUES 4096
+
+/* BF16 whose plan is misled: in the strip of a row that a sample counts, magnitudes follow those of the column, as if
+ * columns were of different scale. All others are noise. So the plan has an offset for each column, and blocks do not
+ * get smaller. */
+static void make_misleading(uint16_t *matrix)
+{
+    enum { OCTAVE = 256, FLOOR = 3 * OCTAVE, RANGE = 40 * OCTAVE };
+    const uint32_t lowest = 107 * OCTAVE, floor = 127 * OCTAVE - FLOOR;
+    uint32_t state = 1;
+    for (size_t i = 0; i < (size_t)STRIP_ROWS * STRIP_COLUMNS; i++) {
+        state = state * 1664525 + 1013904223;
+        matrix[i] = (uint16_t)(lowest + (uint32_t)((uint64_t)state * RANGE >> 32));
+    }
+    for (size_t row = 0; row < STRIP_ROWS; row++) {
+        const size_t first = (STRIP_COLUMNS - STRIP_VALUES) * row / STRIP_ROWS;
+        for (size_t j = first; j < first + STRIP_VALUES; j++) {
+            uint32_t sum = 0;
+            for (size_t i = 0; i < STRIP_ROWS; i++) {
+                const uint16_t magnitude = matrix[i * STRIP_COLUMNS + j];
+                sum += i != row && magnitude > floor ? magnitude - floor : 0;
+            }
+            const uint32_t mean = sum / (STRIP_ROWS - 1) + OCTAVE;
+            matrix[row * STRIP_COLUMNS + j] = (uint16_t)(floor + mean);
+        }
+    }
+    for (size_t i = 0; i < (size_t)STRIP_ROWS * STRIP_COLUMNS;
+         i++) { /* the sign, as the rotated value has it */
+        state = state * 1664525 + 1013904223;
+        matrix[i] = (uint16_t)(matrix[i] >> 1 | (state >> 31) << 15);
+    }
+}
+
 LMC_TEST(test_begin)
 {
     lmc_test_weights(data, sizeof data, 1);
+}
+
+/* A frame that is larger than its content by all offsets of columns. Its size has a digit more than the content's; with
+ * some lengths of the name, no space of the archive header is left over. */
+LMC_TEST(test_misleading_sample)
+{
+    static uint16_t matrix[STRIP_ROWS * STRIP_COLUMNS];
+    static const uint64_t shape[] = {STRIP_ROWS, STRIP_COLUMNS};
+    make_misleading(matrix);
+    for (size_t name_nbytes = 1; name_nbytes <= 8; name_nbytes++) {
+        lmc_st_writer *const writer = lmc_test_writer();
+        CU_ASSERT_EQUAL(lmc_st_writer_add(writer, "misleads", name_nbytes, LMC_DTYPE_BF16, shape, 2, matrix),
+                        LMC_OK);
+        write_both(writer, "misleading");
+        unlink(lmc_test_path("misleading"));
+        unlink(lmc_test_path("misleading.lmc"));
+        lmc_st_writer_free(writer);
+    }
 }
 
 /* Each dtype small and of several blocks, named and ordered as the official package would. */
