@@ -32,7 +32,7 @@ for file in include/lmc.h include/lmc_experimental.h include/lmc_st.h include/lm
   check "installed $file" test -f "$prefix/$file"
 done
 for file in liblmc.so "liblmc.so.$soversion" "liblmc.so.$version" liblmc_st.so liblmc_h5.so \
-  "liblmc_h5.so.$soversion" liblmc_h5.a liblmc_cuda.so "liblmc_cuda.so.$soversion" liblmc_cuda.a; do
+  "liblmc_h5.so.$soversion" liblmc_h5.a liblmc_cuda.so "liblmc_cuda.so.${version%.*}" liblmc_cuda.a; do
   check "installed $file" test -f "$libdir/$file"
 done
 check "soname" sh -c 'objdump -p "$1" | grep -q "SONAME *liblmc.so.$2\$"' sh "$libdir/liblmc.so" "$soversion"
