@@ -9,9 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIBRARY "libfuse3.so.3"
-
 posix_fuse fuse;
+
+/* Debian 12, Ubuntu 24.04: 3; Debian 13: 4, since libfuse 3.17. What is used of them has the same layout in both. */
+static const char *const libraries[] = {"libfuse3.so.4", "libfuse3.so.3"};
 
 static const struct {
     const char *name;
@@ -41,15 +42,17 @@ static const struct {
 
 int posix_fuse_load(char *text, size_t capacity)
 {
-    void *const handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    void *handle = NULL;
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0] && !handle; i++)
+        handle = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        (void)snprintf(text, capacity, LIBRARY " cannot be loaded (Debian: libfuse3-3, fuse3)");
+        (void)snprintf(text, capacity, "libfuse 3 cannot be loaded (Debian: fuse3)");
         return ENOENT;
     }
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         void *const symbol = dlsym(handle, symbols[i].name);
         if (!symbol) {
-            (void)snprintf(text, capacity, LIBRARY " has no %s()", symbols[i].name);
+            (void)snprintf(text, capacity, "libfuse 3 has no %s()", symbols[i].name);
             return ENOENT;
         }
         memcpy((char *)&fuse + symbols[i].place, &symbol, sizeof symbol);

@@ -9,9 +9,11 @@
 #define FUSE_USE_VERSION 31
 #include <fuse3/fuse_lowlevel.h>
 
-/* What is called of the library. */
+/* What is called of the library. From 3.17 on its header has an inline function in the place of fuse_session_new(),
+ * which the library still exports. */
 typedef struct posix_fuse {
-    __typeof__(&fuse_session_new) session_new;
+    struct fuse_session *(*session_new)(struct fuse_args *arguments, const struct fuse_lowlevel_ops *operations,
+                                        size_t operations_nbytes, void *user);
     __typeof__(&fuse_session_mount) session_mount;
     __typeof__(&fuse_session_unmount) session_unmount;
     __typeof__(&fuse_session_destroy) session_destroy;
@@ -34,6 +36,12 @@ typedef struct posix_fuse {
 } posix_fuse;
 
 extern posix_fuse fuse;
+
+/* A buffer of the library. It has one more member from 3.17 on, and the header may be older than the library. */
+typedef union posix_fuse_buffer {
+    struct fuse_buf buffer;
+    char room[128];
+} posix_fuse_buffer;
 
 /* Returns 0, or ENOENT with the text. */
 int posix_fuse_load(char *text, size_t capacity);

@@ -285,11 +285,11 @@ static void set_read_ahead(const os_mount *mount)
 /* Answers the first request, by which the system and the library agree on their terms. */
 static void greet(os_mount *mount)
 {
-    struct fuse_buf request = {.mem = NULL};
-    const int got = fuse.session_receive_buf(mount->session, &request);
+    posix_fuse_buffer request = {.room = {0}};
+    const int got = fuse.session_receive_buf(mount->session, &request.buffer);
     if (got > 0)
-        fuse.session_process_buf(mount->session, &request);
-    free(request.mem);
+        fuse.session_process_buf(mount->session, &request.buffer);
+    free(request.buffer.mem);
     if (posix_mounted_at(mount->path, &mount->mounted))
         set_read_ahead(mount);
 }
@@ -366,16 +366,16 @@ void os_mount_close(os_mount *mount)
 static void *serve(void *user)
 {
     os_mount *const mount = user;
-    struct fuse_buf request = {.mem = NULL};
+    posix_fuse_buffer request = {.room = {0}};
     const char end = 0;
     for (;;) {
-        const int got = fuse.session_receive_buf(mount->session, &request);
+        const int got = fuse.session_receive_buf(mount->session, &request.buffer);
         if (__atomic_load_n(&mount->is_ending, __ATOMIC_ACQUIRE) || (got <= 0 && got != -EINTR))
             break;
         if (got > 0)
-            fuse.session_process_buf(mount->session, &request);
+            fuse.session_process_buf(mount->session, &request.buffer);
     }
-    free(request.mem);
+    free(request.buffer.mem);
     free(read_room);
     __atomic_add_fetch(&mount->ended_count, 1, __ATOMIC_RELAXED);
     (void)os_write(mount->ends[1], &end, 1);

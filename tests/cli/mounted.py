@@ -184,7 +184,7 @@ def find_obstacle(tool, directory):
     mount.clear()
     if "built with libfuse" in told.stderr:
         return LEFT_OUT + "the command was built without libfuse 3 (Debian: libfuse3-dev)"
-    return "libfuse 3 is missing (Debian: libfuse3-3)" if "cannot be loaded" in told.stderr else ""
+    return "libfuse 3 is missing (Debian: fuse3)" if "cannot be loaded" in told.stderr else ""
 
 
 # ---- what is mounted ----
