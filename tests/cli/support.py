@@ -12,6 +12,9 @@ import time
 
 import pytest
 
+# Python 3.13 and newer start programs by posix_spawn(), which takes memory of this process: Tool.limited() may leave none
+subprocess._USE_POSIX_SPAWN = False
+
 ADDRESS_SPACE = 2 << 30
 CPU_SECONDS = 1.0
 time_unit_ns = 1  # of times of files, for the tool

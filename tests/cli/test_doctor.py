@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from support import check, in_directory, left_out, read, write
+from users import as_nobody
 
 LMC = 59810
 
@@ -118,11 +119,11 @@ def test_plugin_path_with_faults(tool, directory):
 
 @pytest.mark.posix("paths of this machine in what the command says")
 def test_plugin_path_that_may_not_be_read(tool, directory):
+    as_another = as_nobody(tool)
     closed = folder(directory, "closed")
     os.chmod(closed, 0)
     try:
-        done = tool.run("doctor", user=65534 if os.getuid() == 0 else None, more_environment={
-            "HDF5_PLUGIN_PATH": closed})
+        done = tool.run("doctor", more_environment={"HDF5_PLUGIN_PATH": closed}, **as_another)
         check(done.status == 3 and "closed: Permission denied; HDF5 1.10" in done.stdout, "text: " + done.stdout)
     finally:
         os.chmod(closed, 0o755)

@@ -467,7 +467,7 @@ static void show_findings(const findings *findings)
             strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-");
         const char *const quote = plain < length ? "'" : "";
         lmc_text_escape(shown, sizeof shown, path, length);
-        printf("; HDF5 programs find LMC after\n"
+        printf("; HDF5 that does not look there by itself finds LMC after\n"
                "               export HDF5_PLUGIN_PATH=%s%s%s",
                quote, shown, quote);
     }
