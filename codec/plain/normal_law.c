@@ -122,7 +122,7 @@ int lmc_normal_law_apply(const lmc_symbol_places *places, uint32_t counts[256])
         range.begin++;
     range.begin = range.begin > MISSED_COUNT_MAX ? range.begin - MISSED_COUNT_MAX : 0;
     range.end = range.end < 256 - MISSED_COUNT_MAX ? range.end + MISSED_COUNT_MAX : 256;
-    double expected[256];
+    double expected[256] = {0};
     double total = 0;
     for (unsigned s = range.begin; s < range.end; s++)
         total += counts[s];
