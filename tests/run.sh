@@ -45,6 +45,7 @@
 #         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine; that for
 #                     Windows in a Python for Windows
 #         model       the quick start with a 90 MB model from PyPI
+#         valgrind    the CUnit programs and the examples of C under memcheck, with the kernels that it can run
 #         mutation    defects of one line are put into a copy of the sources, one at a time: for each, the tests that
 #                     must find it; about four minutes on two cores
 #
@@ -63,7 +64,7 @@ export LMC_JOBS="$lmc_jobs"
 short_parts="unit cli fuzz format checks"
 long_parts="sanitize thread kernels neon arm32 windows official transformers containers h5py hdf5 h5examples python"
 long_parts="$long_parts wheel package gpu benches slow quickstart"
-parts_alone="search large wheels model mutation"
+parts_alone="search large wheels model valgrind mutation"
 
 # ---- counting -------------------------------------------------------------------------------------
 
@@ -516,6 +517,17 @@ part_model() {
   fi
 }
 
+part_valgrind() {
+  if ! command -v valgrind >/dev/null; then
+    skip valgrind "needs valgrind"
+  elif lmc_build valgrind -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" \
+    "-DCMAKE_CROSSCOMPILING_EMULATOR=valgrind;-q;--error-exitcode=9;--leak-check=full"; then
+    run_ctest valgrind valgrind 'unit|examples' --timeout 3600
+  else
+    fail "the build failed"
+  fi
+}
+
 part_mutation() { run_logged mutation "$lmc_pytest" tests/mutation/run.py; }
 
 # ---- main -----------------------------------------------------------------------------------------
@@ -571,6 +583,7 @@ apt_for "cli slow" "some cases of the part cli" fish mandoc strace zsh
 apt_for "cli slow sanitize transformers containers package" "the cases of lmc-st mount" fuse3 libfuse3-dev
 apt_for "unit kernels" "the example h5_direct_chunks" libhdf5-dev
 apt_for "benches" "a check: windows, pictures or stores," gcc-mingw-w64-x86-64 python3-matplotlib python3-zstandard
+apt_for "valgrind" "the part valgrind" valgrind
 apt_for "package" "the Debian packages, and cases with h5py," debhelper dh-python git libfuse3-dev lintian hdf5-tools \
   python3-h5py
 apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user

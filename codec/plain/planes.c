@@ -193,8 +193,9 @@ int lmc_planes_encode_flexible(const lmc_planes_job *job, const uint8_t *src, si
     uint8_t *const modes = writer->next;
     writer->next += coding->plane_count;
     for (unsigned i = coding->plane_count; i-- > 0;) {
-        const int is_low_stored = coding->split.low_nbits > 0 && modes[LMC_PLANE_LOW] == LMC_FMT_PLANE_STORED;
-        const size_t carried = i == LMC_PLANE_SYMBOLS && is_low_stored ? carried_nbytes(coding, n) : 0;
+        const int is_after_stored = i == LMC_PLANE_SYMBOLS && coding->split.low_nbits > 0 &&
+                                    modes[LMC_PLANE_LOW] == LMC_FMT_PLANE_STORED;
+        const size_t carried = is_after_stored ? carried_nbytes(coding, n) : 0;
         if (!write_plane(job, i, n, carried, &modes[i], writer))
             return 0;
     }

@@ -86,7 +86,9 @@ typedef struct lmc_scratch_size {
 /* Bytes of one allocation that holds everything above. */
 size_t lmc_scratch_nbytes(const lmc_scratch_size *size);
 
-/* Lays the members out in `memory` of that size, aligned to LMC_SCRATCH_ALIGNMENT. */
+/* Lays the members out in `memory` of that size, aligned to LMC_SCRATCH_ALIGNMENT. Kernels take whole groups of
+ * elements; what they make of those behind the last one is not used. It shall be zeros at first all the same, so that
+ * nothing that is read was never written. */
 void lmc_scratch_place(lmc_scratch *scratch, const lmc_scratch_size *size, uint8_t *memory);
 
 /* ---- reading a stored block ---- */

@@ -210,7 +210,7 @@ static lmc_status encode_rows(const h5_job *job, const h5_form *form, const unsi
                     .width = form->head.width,
                     .row_count = form->row_count};
     const h5_content content = content_of(form, elements, job->chunk_nbytes);
-    uint32_t *const frame_nbytes = malloc(form->row_count * sizeof *frame_nbytes);
+    uint32_t *const frame_nbytes = calloc(form->row_count, sizeof *frame_nbytes);
     *dst_nbytes = 0;
     if (!frame_nbytes)
         return LMC_OK;

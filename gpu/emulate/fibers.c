@@ -1,5 +1,7 @@
 /* fibers.c - fibers by ucontext. Once a fiber has begun, it is changed to by setjmp() and longjmp(), which ask the
- * system nothing; sanitizers that follow stacks get swapcontext() alone. */
+ * system nothing; sanitizers that follow stacks get swapcontext() alone. The longjmp() that _FORTIFY_SOURCE checks knows
+ * one stack only. */
+#undef _FORTIFY_SOURCE
 #include "gpu/emulate/fibers.h"
 
 #include <assert.h>

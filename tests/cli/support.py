@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-# Python 3.13 and newer start programs by posix_spawn(), which takes memory of this process: Tool.limited() may leave none
+# Python 3.13 and newer use posix_spawn(), which takes memory of this process: Tool.limited() may leave none.
 subprocess._USE_POSIX_SPAWN = False
 
 ADDRESS_SPACE = 2 << 30

@@ -61,6 +61,12 @@ static MAYBE_UNUSED void *must_malloc(size_t nbytes)
     return p;
 }
 
+/* The same, with zeros, as scratch memory is at first. */
+static MAYBE_UNUSED void *must_malloc_zeros(size_t nbytes)
+{
+    return memset(must_malloc(nbytes), 0, nbytes);
+}
+
 static MAYBE_UNUSED lmc_ctx *must_create_ctx(void)
 {
     lmc_ctx *ctx = NULL;

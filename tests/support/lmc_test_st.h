@@ -111,7 +111,7 @@ static inline void lmc_test_write(const char *path, const void *bytes, size_t nb
     CU_ASSERT_EQUAL(fclose(file), 0);
 }
 
-/* A whole file; to be freed. */
+/* A whole file, and a zero behind it; to be freed. */
 static inline unsigned char *lmc_test_read(const char *path, size_t *nbytes)
 {
     struct stat status;
@@ -122,6 +122,7 @@ static inline unsigned char *lmc_test_read(const char *path, size_t *nbytes)
     unsigned char *const bytes = malloc(*nbytes + 1);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     CU_ASSERT_EQUAL(fread(bytes, 1, *nbytes, file), *nbytes);
+    bytes[*nbytes] = 0;
     fclose(file);
     return bytes;
 }

@@ -274,6 +274,8 @@ static void gather_rare(const lmc_class_order *order, const list_strip *strip, l
     memset(rare->classes + n, NO_CLASS, whole_list_groups(n) - n);
     gather_classes(order->class + order->direct_count, order->count - order->direct_count, NULL,
                    _mm256_setzero_si256(), lists, rare);
+    memset(rare->lower + whole_list_groups(n), 0, 8); /* taken from too: eight at a time */
+    memset(rare->upper + whole_list_groups(n), 0, 8);
 }
 
 static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, lmc_high_lists *lists,

@@ -15,7 +15,7 @@ static uint64_t *bitset;
 
 static void open_memory(void)
 {
-    scratch_memory = must_malloc(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0, 0}));
+    scratch_memory = must_malloc_zeros(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0, 0}));
     lmc_scratch_place(&scratch, &(lmc_scratch_size){N_MAX, 1, 0, 0}, scratch_memory);
     bytes_memory = guarded_open(N_MAX);
     bitset_memory = guarded_open(N_MAX);

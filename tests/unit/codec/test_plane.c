@@ -17,7 +17,7 @@ static guarded stored_memory;
 static void open_memory(void)
 {
     set_count = kernel_sets(sets);
-    scratch_memory = must_malloc(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0, 0}));
+    scratch_memory = must_malloc_zeros(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0, 0}));
     lmc_scratch_place(&scratch, &(lmc_scratch_size){N_MAX, 1, 0, 0}, scratch_memory);
     plane = must_malloc(N_MAX + 64);
     buffer = must_malloc(N_MAX + 64);

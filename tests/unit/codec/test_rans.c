@@ -21,7 +21,7 @@ static uint8_t carried[CARRIED_NBYTES], found_carried[CARRIED_NBYTES];
 static void open_memory(void)
 {
     set_count = kernel_sets(sets);
-    scratch_memory = must_malloc(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0, 0}));
+    scratch_memory = must_malloc_zeros(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0, 0}));
     lmc_scratch_place(&scratch, &(lmc_scratch_size){N_MAX, 1, 0, 0}, scratch_memory);
     stored_memory = guarded_open(4 * N_MAX);
     symbol_memory = guarded_open(2 * N_MAX);

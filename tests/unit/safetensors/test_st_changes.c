@@ -339,7 +339,7 @@ LMC_TEST(test_tied_without_its_owner)
 LMC_TEST(test_overlaps)
 {
     static const size_t places[] = {0, 1000, 2};
-    unsigned char *const room = malloc(lmc_test_kind_nbytes(W) + lmc_test_kind_nbytes(F));
+    unsigned char *const room = calloc(lmc_test_kind_nbytes(W) + lmc_test_kind_nbytes(F), 1);
     unsigned char *const before = malloc(lmc_test_kind_nbytes(W) + lmc_test_kind_nbytes(F));
     CU_ASSERT_PTR_NOT_NULL_FATAL(room);
     CU_ASSERT_PTR_NOT_NULL_FATAL(before);
