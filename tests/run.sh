@@ -119,7 +119,7 @@ run_ctest() { # LOG BUILD "LABEL|LABEL..." [CTEST_OPTION...]
   build=$2
   labels=$3
   shift 3
-  run_logged "$log" $without_aslr ctest --test-dir "build/$build" -L "^($labels)\$" -V --timeout 300 -j "$lmc_jobs" "$@"
+  run_logged "$log" ${in_place:-} ctest --test-dir "build/$build" -L "^($labels)\$" -V --timeout 300 -j "$lmc_jobs" "$@"
 }
 
 run_pytest() { # LOG PYTHON ARGUMENT...
@@ -154,11 +154,10 @@ run_pytest_twice() { # LOG PYTHON FOLDER ARGUMENT...
 # ---- builds ---------------------------------------------------------------------------------------
 
 # Sanitizers of older compilers need a predictable address space; some containers forbid to ask for it.
-without_aslr=
-use_without_aslr() {
-  if setarch -R true 2>/dev/null; then
-    without_aslr="setarch -R"
-  fi
+run_ctest_in_place() { # as run_ctest
+  ! setarch -R true 2>/dev/null || in_place="setarch -R"
+  run_ctest "$@"
+  in_place=
 }
 
 build_test() {
@@ -168,6 +167,15 @@ build_test() {
 build_sanitize() {
   lmc_build sanitize -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" \
     "-DLMC_SANITIZE=address;undefined;float-cast-overflow" -DLMC_BUILD_CUDA=AUTO
+}
+
+build_thread() {
+  lmc_build thread:thread_programs -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" -DLMC_SANITIZE=thread
+}
+
+build_valgrind() {
+  lmc_build valgrind -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" \
+    "-DCMAKE_CROSSCOMPILING_EMULATOR=valgrind;-q;--error-exitcode=9;--leak-check=full"
 }
 
 # The cross compiler sees xxhash.h, which is all of its library, but no other header of this machine.
@@ -287,9 +295,7 @@ beside_native_build() { # BUILD EMULATOR SETS
 }
 
 part_sanitize() {
-  use_without_aslr
-  with_build build_sanitize run_ctest sanitize sanitize 'unit|examples|fuzz|cli|checks'
-  without_aslr=
+  with_build build_sanitize run_ctest_in_place sanitize sanitize 'unit|examples|fuzz|cli|checks'
 }
 
 part_fuzz() { with_build build_test run_ctest fuzz test fuzz; }
@@ -446,16 +452,7 @@ python_for_windows() { # WHEEL
   fi
 }
 
-part_thread() {
-  use_without_aslr
-  if lmc_build thread:thread_programs -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" -DLMC_SANITIZE=thread
-  then
-    run_ctest thread thread threads
-  else
-    fail "the build failed"
-  fi
-  without_aslr=
-}
+part_thread() { with_build build_thread run_ctest_in_place thread thread threads; }
 
 part_search() {
   printf 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d == 0 && n; }\n' >build/probe.c
@@ -517,16 +514,7 @@ part_model() {
   fi
 }
 
-part_valgrind() {
-  if ! command -v valgrind >/dev/null; then
-    skip valgrind "needs valgrind"
-  elif lmc_build valgrind -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" \
-    "-DCMAKE_CROSSCOMPILING_EMULATOR=valgrind;-q;--error-exitcode=9;--leak-check=full"; then
-    run_ctest valgrind valgrind 'unit|examples' --timeout 3600
-  else
-    fail "the build failed"
-  fi
-}
+part_valgrind() { with_build build_valgrind run_ctest valgrind valgrind 'unit|examples' --timeout 3600; }
 
 part_mutation() { run_logged mutation "$lmc_pytest" tests/mutation/run.py; }
 

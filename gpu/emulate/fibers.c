@@ -1,6 +1,6 @@
 /* fibers.c - fibers by ucontext. Once a fiber has begun, it is changed to by setjmp() and longjmp(), which ask the
- * system nothing; sanitizers that follow stacks get swapcontext() alone. The longjmp() that _FORTIFY_SOURCE checks knows
- * one stack only. */
+ * system nothing; sanitizers that follow stacks get swapcontext() alone. The longjmp() of _FORTIFY_SOURCE knows one
+ * stack only. */
 #undef _FORTIFY_SOURCE
 #include "gpu/emulate/fibers.h"
 

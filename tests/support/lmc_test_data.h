@@ -64,7 +64,9 @@ static MAYBE_UNUSED void *must_malloc(size_t nbytes)
 /* The same, with zeros, as scratch memory is at first. */
 static MAYBE_UNUSED void *must_malloc_zeros(size_t nbytes)
 {
-    return memset(must_malloc(nbytes), 0, nbytes);
+    void *const zeros = must_malloc(nbytes);
+    memset(zeros, 0, nbytes);
+    return zeros;
 }
 
 static MAYBE_UNUSED lmc_ctx *must_create_ctx(void)
