@@ -1,0 +1,70 @@
+#!/bin/sh
+# bare_systems.sh [SUITE...] - first_minute.sh on bare Debian and Ubuntu, with this clone and with what
+# scripts/release.sh has put into dist/.
+#
+# Suites: bookworm, trixie (Debian 12, 13), noble, resolute (Ubuntu 24.04, 26.04); all of them if none is named. For
+# root, with debootstrap, on x86-64. build/bare/SUITE.log has what was done. About three minutes for each.
+set -eu
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+work=$root/build/bare
+if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then
+  echo "bare_systems.sh: needs root and debootstrap" >&2
+  exit 2
+fi
+if ! ls "$root"/dist/*.deb "$root"/dist/*manylinux*x86_64.whl >/dev/null; then
+  echo "bare_systems.sh: dist/ has no packages: sh scripts/release.sh" >&2
+  exit 2
+fi
+
+# The certificates of this machine are for a proxy, if it is behind one.
+in_system() { # COMMAND...
+  chroot "$system" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb LANG=C.UTF-8 \
+    DEBIAN_FRONTEND=noninteractive PIP_CERT=/root/certificates SSL_CERT_FILE=/root/certificates "$@"
+}
+
+make_system() { # SUITE
+  mirror=http://deb.debian.org/debian
+  options="--variant=minbase --components=main"
+  case $1 in
+  noble | resolute)
+    mirror=http://archive.ubuntu.com/ubuntu
+    options="--variant=minbase --components=main,universe"
+    [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || options="$options --no-check-gpg"
+    ;;
+  esac
+  script=/usr/share/debootstrap/scripts/$1
+  [ -e "$script" ] || script=/usr/share/debootstrap/scripts/gutsy # all of Ubuntu's are that one
+  debootstrap $options "$1" "$system" "$mirror" "$script"
+  cp /etc/resolv.conf "$system/etc/resolv.conf"
+  cp /etc/ssl/certs/ca-certificates.crt "$system/root/certificates"
+  git clone -q "$root" "$system/root/lmc"
+  cp -r "$root/dist" "$system/root/dist"
+  in_system apt-get update
+}
+
+try_system() { # SUITE
+  rm -rf "$system"
+  mkdir -p "$system"
+  make_system "$1"
+  mount -t proc proc "$system/proc"
+  mount --rbind /dev "$system/dev"
+  status=0
+  in_system sh /root/lmc/tests/package/first_minute.sh /root/lmc /root/dist || status=$?
+  umount -R -l "$system/dev" "$system/proc"
+  return "$status"
+}
+
+failed=0
+[ "$#" -gt 0 ] || set -- bookworm trixie noble resolute
+mkdir -p "$work"
+for suite; do
+  system=$work/$suite
+  if try_system "$suite" >"$work/$suite.log" 2>&1; then
+    echo "$suite: passed"
+  else
+    tail -n 20 "$work/$suite.log"
+    echo "$suite: FAILED; all of it: $work/$suite.log"
+    failed=1
+  fi
+done
+exit "$failed"
