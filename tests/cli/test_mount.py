@@ -321,19 +321,31 @@ def test_many_opens(tool, directory, mount):
     wait_for(lambda: descriptors() <= before, "all files are closed")
 
 
+def overwrite(path, content):
+    """In place, so that a file that is open is the same; its time stays."""
+    status = os.stat(path)
+    with open(path, "r+b") as file:
+        file.write(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
 def test_system_keeps_what_was_read(tool, directory, mount):
-    """Pages that were read stay when the file is closed: the archive is not needed for them."""
+    """Pages that were read stay when the file is closed: the archive is not needed for them. The system may drop some
+    when it likes, but hardly three times in a row."""
     content, archive = large_archive(tool, directory)
     path = mount(archive).path("large.safetensors")
-    check(read(path) == content, "the bytes differ")
-    with open(path, "rb") as file:
-        damaged = bytearray(read(archive))
-        damaged[4000:] = bytes(len(damaged) - 4000)  # in place; the file that is open is the same
-        status = os.stat(archive)
-        with open(archive, "r+b") as stored:
-            stored.write(damaged)
-        os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
-        check(file.read() == content, "the bytes differ")
+    stored = read(archive)
+    for attempts_left in (2, 1, 0):
+        check(read(path) == content, "the bytes differ")
+        with open(path, "rb") as file:
+            overwrite(archive, stored[:4000] + bytes(len(stored) - 4000))
+            try:
+                check(file.read() == content, "the bytes differ")
+                break
+            except OSError:
+                if attempts_left == 0:
+                    raise
+        overwrite(archive, stored)
 
 
 # ---- only to be read ----
