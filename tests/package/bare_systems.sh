@@ -7,6 +7,7 @@
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 work=$root/build/bare
+inside=/srv # the folder in the new system
 if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then
   echo "bare_systems.sh: needs root and debootstrap" >&2
   exit 2
@@ -19,7 +20,7 @@ fi
 # The certificates of this machine are for a proxy, if it is behind one.
 in_system() { # COMMAND...
   chroot "$system" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb LANG=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive PIP_CERT=/srv/certificates SSL_CERT_FILE=/srv/certificates "$@"
+    DEBIAN_FRONTEND=noninteractive "PIP_CERT=$inside/certificates" "SSL_CERT_FILE=$inside/certificates" "$@"
 }
 
 make_system() { # SUITE
@@ -36,9 +37,9 @@ make_system() { # SUITE
   [ -e "$script" ] || script=/usr/share/debootstrap/scripts/gutsy # all of Ubuntu's are that one
   debootstrap $options "$1" "$system" "$mirror" "$script"
   cp /etc/resolv.conf "$system/etc/resolv.conf"
-  cp /etc/ssl/certs/ca-certificates.crt "$system/srv/certificates"
-  git clone -q "$root" "$system/srv/lmc"
-  cp -r "$root/dist" "$system/srv/dist"
+  cp /etc/ssl/certs/ca-certificates.crt "$system$inside/certificates"
+  git clone -q "$root" "$system$inside/lmc"
+  cp -r "$root/dist" "$system$inside/dist"
   in_system apt-get update
 }
 
@@ -49,7 +50,7 @@ try_system() { # SUITE
   mount -t proc proc "$system/proc"
   mount --rbind /dev "$system/dev"
   status=0
-  in_system sh /srv/lmc/tests/package/first_minute.sh /srv/lmc /srv/dist || status=$?
+  in_system sh "$inside/lmc/tests/package/first_minute.sh" "$inside/lmc" "$inside/dist" || status=$?
   umount -R -l "$system/dev" "$system/proc"
   return "$status"
 }
