@@ -1,8 +1,8 @@
 #!/bin/sh
 # run.sh - builds LMC, runs its tests and counts them; installs what that needs (it says what).
 #
-#   sh tests/run.sh              the short parts: one build, and nothing from a package index; about six minutes
-#   sh tests/run.sh all          these and the long parts; what they may take is half an hour
+#   sh tests/run.sh              the short parts: one build, and nothing from a package index; about eight minutes
+#   sh tests/run.sh all          these and the long parts; about an hour on two cores
 #   sh tests/run.sh NAME...      the parts named
 #
 # short:  unit        CUnit programs and small examples

@@ -43,16 +43,22 @@ make_system() { # SUITE
   in_system apt-get update
 }
 
+# /dev of this machine must not be there when a system is removed.
+unmount() {
+  for mounted in "$system/dev" "$system/proc"; do
+    ! mountpoint -q "$mounted" || umount -R -l "$mounted"
+  done
+}
+
 try_system() { # SUITE
-  rm -rf "$system"
+  unmount
+  rm -rf --one-file-system "$system"
   mkdir -p "$system"
   make_system "$1"
+  trap unmount EXIT
   mount -t proc proc "$system/proc"
-  mount --rbind /dev "$system/dev"
-  status=0
-  in_system sh "$inside/lmc/tests/package/first_minute.sh" "$inside/lmc" "$inside/dist" || status=$?
-  umount -R -l "$system/dev" "$system/proc"
-  return "$status"
+  mount --rbind --make-rslave /dev "$system/dev"
+  in_system sh "$inside/lmc/tests/package/first_minute.sh" "$inside/lmc" "$inside/dist"
 }
 
 failed=0
@@ -60,7 +66,14 @@ failed=0
 mkdir -p "$work"
 for suite; do
   system=$work/$suite
-  if try_system "$suite" >"$work/$suite.log" 2>&1; then
+  set +e # in the condition of an if, no command would end try_system
+  (
+    set -e
+    try_system "$suite"
+  ) >"$work/$suite.log" 2>&1
+  status=$?
+  set -e
+  if [ "$status" -eq 0 ]; then
     echo "$suite: passed"
   else
     tail -n 20 "$work/$suite.log"

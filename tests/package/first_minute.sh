@@ -20,8 +20,8 @@ with h5py.File("w.h5") as file:
     assert (file["w"][:] == a).all() and file["w"].id.get_storage_size() < 0.9 * a.nbytes
 lmcodec.numpy.save_file({"a": a}, "a.safetensors.lmc")
 assert (lmcodec.numpy.load_file("a.safetensors.lmc")["a"] == a).all()
-tensors = lmcodec.numpy.load_file(sys.argv[1])
-assert all((tensor == lmcodec.numpy.load_file("m.safetensors")[name]).all() for name, tensor in tensors.items())
+plain, stored = lmcodec.numpy.load_file("m.safetensors"), lmcodec.numpy.load_file(sys.argv[1])
+assert plain.keys() == stored.keys() and all((plain[name] == stored[name]).all() for name in plain)
 PY
 
 use() { # PYTHON: the command and the package that are found first
