@@ -1,5 +1,8 @@
 /*
- * allocator.h - malloc() and free() as an lmc_allocator, for callers that give none.
+ * allocator.h - calloc() and free() as an lmc_allocator, for callers that give none. Kernels load whole vectors of
+ * scratch memory, beyond the last element that was written; the bytes there do not change a result. With calloc() they
+ * are defined, so that valgrind stays silent, and pages that are never written still take no memory, as they would if
+ * they were filled with memset().
  */
 #ifndef LMC_COMMON_ALLOCATOR_H
 #define LMC_COMMON_ALLOCATOR_H
@@ -11,7 +14,7 @@
 static inline void *lmc_default_allocate(void *user, size_t nbytes)
 {
     (void)user;
-    return malloc(nbytes);
+    return calloc(1, nbytes);
 }
 
 static inline void lmc_default_release(void *user, void *block)

@@ -164,7 +164,6 @@ lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size)
         if (!ctx->scratch_memory)
             return no_memory(ctx, nbytes);
         ctx->scratch_nbytes = nbytes;
-        memset(ctx->scratch_memory, 0, nbytes);
     }
     const size_t to_align = -(uintptr_t)ctx->scratch_memory % LMC_SCRATCH_ALIGNMENT;
     lmc_scratch_place(&ctx->scratch, size, ctx->scratch_memory + to_align);

@@ -102,7 +102,7 @@ static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbyte
 static void *allocate(void *user, size_t nbytes)
 {
     reenter(user);
-    return malloc(nbytes);
+    return calloc(1, nbytes);
 }
 
 static void release(void *user, void *pointer)

@@ -22,7 +22,7 @@ static void *allocate(void *user, size_t nbytes)
     requests *const asked = user;
     if (asked->count < sizeof asked->nbytes / sizeof asked->nbytes[0])
         asked->nbytes[asked->count++] = nbytes;
-    return nbytes <= REQUEST_NBYTES_MAX ? malloc(nbytes) : NULL;
+    return nbytes <= REQUEST_NBYTES_MAX ? calloc(1, nbytes) : NULL;
 }
 
 static void release(void *user, void *pointer)
