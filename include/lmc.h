@@ -223,7 +223,9 @@ LMC_API void lmc_params_init_sized(lmc_params *params, size_t struct_size);
 #define lmc_params_init(params) lmc_params_init_sized((params), sizeof *(params))
 
 /* Memory functions. allocate(user, nbytes) returns a block aligned for any object type, or NULL;
- * release(user, pointer) frees it. Called from worker threads too, hence thread-safe. */
+ * release(user, pointer) frees it. Called from worker threads too, hence thread-safe. The block may hold anything: no
+ * result depends on it. But kernels load whole vectors, beyond the last element written, so under valgrind's memcheck
+ * allocate() should return zeros, as calloc() does. */
 typedef struct lmc_allocator {
     void *(*allocate)(void *user, size_t nbytes);
     void (*release)(void *user, void *pointer);
@@ -240,7 +242,7 @@ typedef struct lmc_allocator {
  * the call. It stays until lmc_ctx_free(). */
 typedef struct lmc_ctx lmc_ctx;
 
-/* Creates a context. allocator: NULL for malloc and free; the struct is copied.
+/* Creates a context. allocator: NULL for calloc and free; the struct is copied.
  * Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. Free with lmc_ctx_free(). */
 LMC_NODISCARD LMC_API lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx);
 

@@ -35,7 +35,7 @@ extern "C" {
 
 typedef struct lmc_cuda_batch lmc_cuda_batch;
 
-/* Creates an empty batch. allocator: NULL for malloc and free; the struct is copied.
+/* Creates an empty batch. allocator: NULL for calloc and free; the struct is copied.
  * Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. Free with lmc_cuda_batch_free(). */
 LMC_NODISCARD LMC_API lmc_status lmc_cuda_batch_create(const lmc_allocator *allocator,
                                                        lmc_cuda_batch **batch);

@@ -104,7 +104,7 @@ typedef struct lmc_st_tensor {
 
 typedef struct lmc_st_open_options {
     size_t struct_size; /* sizeof(lmc_st_open_options); set by LMC_INIT() */
-    /* NULL: malloc and free. Copied; all threads that use the file call it (docs/library.md, "Memory"). */
+    /* NULL: calloc and free. Copied; all threads that use the file call it (docs/library.md, "Memory"). */
     const lmc_allocator *allocator;
     int raw; /* 1: a file of no known kind is taken as LMC_ST_CONTAINER_RAW */
     /* Not NULL: the bytes come from this function, for example from a store; the path serves messages and decides the
@@ -362,7 +362,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read_many(const lmc_st_file *file, const
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* allocator: NULL for malloc and free; copied. Error: LMC_ERR_NOMEM. */
+/* allocator: NULL for calloc and free; copied. Error: LMC_ERR_NOMEM. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer);
 LMC_API void lmc_st_writer_free(lmc_st_writer *writer);
 

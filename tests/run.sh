@@ -302,7 +302,7 @@ part_fuzz() { with_build build_test run_ctest fuzz test fuzz; }
 
 part_cli() { with_build build_test run_ctest cli test cli; }
 
-part_slow() { with_build build_test run_pytest slow "$lmc_pytest" tests/cli -m slow -n "$lmc_jobs"; }
+part_slow() { with_build build_test run_pytest slow "$lmc_pytest" tests/cli -m "slow and not large" -n "$lmc_jobs"; }
 
 part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli tests/unit/gpu -m large; }
 

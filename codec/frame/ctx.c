@@ -1,4 +1,4 @@
-/* ctx.c - creates contexts, reserves their memory and runs their threads. The only malloc of the codec is here. Threads
+/* ctx.c - creates contexts, reserves their memory and runs their threads. The codec allocates only here. Threads
  * start and end within one call, so that fork, dlclose and exit never meet them. */
 #include "codec/frame/ctx.h"
 

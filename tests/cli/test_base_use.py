@@ -121,6 +121,7 @@ def lines_of(tool, count, *arguments):
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.posix("signals")
 def test_measured(tool, directory):
     """Each level without and with the base; the ratio with it is better."""

@@ -167,6 +167,7 @@ def test_bash_completion(tool, directory):
     compare(offer, place)
 
 
+@pytest.mark.slow
 def test_zsh_completion(tool, directory):
     need("zsh")
     place, environment = prepare(tool, directory)

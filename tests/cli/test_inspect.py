@@ -240,6 +240,7 @@ def test_doctor_of_a_bad_directory(tool, directory):
         check_no_controls(text)
 
 
+@pytest.mark.slow
 def test_bench(tool, directory):
     rng = random.Random(43)
     path = in_directory(directory,

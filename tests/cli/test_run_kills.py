@@ -114,7 +114,8 @@ class World:
 
 
 @pytest.mark.posix("signals")
-@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
+@pytest.mark.parametrize("count", [pytest.param(KILLS, marks=pytest.mark.slow),
+                                   pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 @pytest.mark.parametrize("make, number, size", [(snapshots, 12, 20000), (checkpoints, 8, 8000)],
                          ids=["files", "directories"])
 def test_killed_at_random(tool, directory, make, number, size, count):
@@ -182,7 +183,8 @@ class Case:
 @pytest.mark.parametrize("make, size", [(snapshots, 300), pytest.param(checkpoints, 300, marks=pytest.mark.large)],
                          ids=["files", "directories"])
 @pytest.mark.parametrize("action", ["s%d" % signal.SIGKILL, "e%d" % errno.EIO], ids=["killed", "fails"])
-@pytest.mark.parametrize("kind", ["new", "add", "replace", "drop", "repair"])
+@pytest.mark.parametrize("kind", ["new", "add", pytest.param("replace", marks=pytest.mark.slow),
+                                  pytest.param("drop", marks=pytest.mark.slow), "repair"])
 def test_at_each_call(tool, directory, kind, action, make, size):
     made = make(os.path.join(directory, "made"), 5, size=size)
     faults = Faults(tool, os.path.join(directory, "place"))

@@ -325,7 +325,8 @@ def world_of(directory):
 
 
 @pytest.mark.posix("signals")
-@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
+@pytest.mark.parametrize("count", [pytest.param(KILLS, marks=pytest.mark.slow),
+                                   pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 def test_killed_at_random(tool, directory, count):
     world = World(tool, directory, world_of(directory))
     killed = sum(world.kill() for _ in range(count))
@@ -403,7 +404,8 @@ NAMING = ("rename", "link", "unlink", "mkdir", "rmdir", "create", "fsync")
 
 
 @pytest.mark.parametrize("action", ["s%d" % signal.SIGKILL, "e%d" % errno.EIO], ids=["killed", "fails"])
-@pytest.mark.parametrize("kind", ["new", "add", "replace", "drop", "drop family", "repair"])
+@pytest.mark.parametrize("kind", ["new", "add", pytest.param("replace", marks=pytest.mark.slow),
+                                  pytest.param("drop", marks=pytest.mark.slow), "drop family", "repair"])
 def test_at_each_call(tool, directory, kind, action):
     faults, case = case_of(kind, tool, directory)
     result, calls = faults.run("any:1:0:s0", "store", *case.arguments)

@@ -61,7 +61,7 @@ static MAYBE_UNUSED void *must_malloc(size_t nbytes)
     return p;
 }
 
-/* The same, with zeros, as scratch memory is at first. */
+/* The same, with zeros, as the default allocator gives. */
 static MAYBE_UNUSED void *must_malloc_zeros(size_t nbytes)
 {
     void *const zeros = must_malloc(nbytes);

@@ -19,7 +19,7 @@ static inline void *allocate(void *user, size_t nbytes)
 {
     (void)user;
     largest_nbytes = nbytes > largest_nbytes ? nbytes : largest_nbytes;
-    return malloc(nbytes);
+    return calloc(1, nbytes);
 }
 
 static inline void release(void *user, void *block)

@@ -22,7 +22,7 @@ static void *allocate(void *user, size_t nbytes)
     (void)user;
     if (atomic_load(&does_cancel))
         __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
-    return must_malloc(nbytes);
+    return must_malloc_zeros(nbytes);
 }
 
 static void release(void *user, void *pointer)

@@ -27,7 +27,7 @@ static void *allocate(void *user, size_t nbytes)
     size_t peak = atomic_load(&b->peak);
     while (live > peak && !atomic_compare_exchange_weak(&b->peak, &peak, live))
         continue;
-    uint8_t *const p = must_malloc(HEAD_NBYTES + nbytes);
+    uint8_t *const p = must_malloc_zeros(HEAD_NBYTES + nbytes);
     memcpy(p, &nbytes, sizeof nbytes);
     return p + HEAD_NBYTES;
 }
