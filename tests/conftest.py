@@ -35,7 +35,8 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist: what -n auto means
 def pytest_xdist_auto_num_workers(config):
-    return int(os.environ.get("LMC_JOBS") or len(os.sched_getaffinity(0)))
+    jobs = int(os.environ.get("LMC_JOBS") or len(os.sched_getaffinity(0)))
+    return jobs + (jobs + 1) // 2  # tests wait for programs and for time to pass
 
 
 def pytest_collection_modifyitems(config, items):

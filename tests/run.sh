@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh - builds LMC, runs its tests and counts them; installs what that needs (it says what).
 #
-#   sh tests/run.sh              the short parts: one build, and nothing from a package index; about eight minutes
+#   sh tests/run.sh              the short parts: one build, and nothing from a package index; about seven minutes
 #   sh tests/run.sh all          these and the long parts; about an hour on two cores
 #   sh tests/run.sh NAME...      the parts named
 #
@@ -324,7 +324,7 @@ part_package() { with_build build_test run_ctest package test package; }
 part_quickstart() { with_build build_test run_ctest quickstart test quickstart; }
 
 part_format() {
-  with_build build_test run_pytest format "$lmc_pytest" tests/format/reference -n "$lmc_jobs" --dist loadfile
+  with_build build_test run_pytest format "$lmc_pytest" tests/format/reference -n "$lmc_jobs"
 }
 
 part_official() {

@@ -137,7 +137,8 @@ AT_EACH_CALL = {"plain": (("-j1", NO_FSYNC), None, signal.SIGKILL),
                 "polite": (("-j1", NO_FSYNC), None, signal.SIGTERM)}
 
 
-@pytest.mark.parametrize("variant", AT_EACH_CALL)
+@pytest.mark.parametrize("variant", [pytest.param(variant, marks=[] if variant == "forced" else pytest.mark.slow)
+                                     for variant in AT_EACH_CALL])
 @pytest.mark.parametrize("command", ["convert", "restore"])
 def test_killed_at_each_call(tool, directory, command, variant):
     options, old, number = AT_EACH_CALL[variant]

@@ -129,7 +129,8 @@ AT_EACH_CALL = {"plain": (("-j1", "--no-fsync"), "", None, signal.SIGKILL),
                 "polite_named": (("-j1", "-f"), NAMED + ",", OLD, signal.SIGINT)}
 
 
-@pytest.mark.parametrize("variant", AT_EACH_CALL)
+@pytest.mark.parametrize("variant", [pytest.param(variant, marks=[] if variant == "named_forced" else pytest.mark.slow)
+                                     for variant in AT_EACH_CALL])
 @pytest.mark.parametrize("command", ["convert", "restore"])
 def test_kill_at_each_call(tool, directory, command, variant):
     options, before, old, number = AT_EACH_CALL[variant]

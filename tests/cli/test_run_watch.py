@@ -432,7 +432,8 @@ def test_signal(tool, directory, watched, number, is_busy):
     check_run(tool, watched.run, {10: made[10]})
 
 
-@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
+@pytest.mark.parametrize("count", [pytest.param(KILLS, marks=pytest.mark.slow),
+                                   pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 @pytest.mark.parametrize("options", [(), ("--rm", "--last", "3", "--every", "40")], ids=["all", "kept"])
 def test_killed_at_random(tool, directory, watched, options, count):
     """After each kill the run is sound, has what was told, and the next watch goes on."""

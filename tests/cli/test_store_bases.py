@@ -188,6 +188,7 @@ def test_copy_of_a_dependent(tool, directory):
     check_store(tool, place(directory), made)
 
 
+@pytest.mark.slow
 def test_many_copies(tool, directory):
     """Each remains readable when the first of them goes, and then the second."""
     tensors = llm(layers=1, count=512)

@@ -227,7 +227,7 @@ def test_rm_with_faults(tool, directory, command, kind, call, number):
     check(occurrence > 1 and result.status == 0 and not os.path.lexists(job.input), what)
 
 
-@pytest.mark.parametrize("kind", [Job, FolderJob])
+@pytest.mark.parametrize("kind", [Job, pytest.param(FolderJob, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_rm_killed(tool, directory, command, kind):
     faults = Faults(tool, directory)
