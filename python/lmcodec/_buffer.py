@@ -12,7 +12,7 @@ _SIMPLE, _WRITABLE = 0, 1  # PyBUF_ flags of the stable interface: contiguous by
 
 LARGE_NBYTES = 4 << 20  # of content whose promised size is verified before memory is taken for it
 TRUSTED_EXPANSION = 64  # times its stored bytes: larger content is rare
-_MADV_POPULATE_WRITE = 23  # of Linux
+_MADV_HUGEPAGE, _MADV_POPULATE_WRITE = 14, 23  # of Linux
 
 
 class _PyBuffer(ctypes.Structure):
@@ -96,11 +96,18 @@ def _find_madvise() -> Any:
 _madvise = _find_madvise()
 
 
+def _advise(address: int, nbytes: int, advice: int) -> None:
+    """Tells the system about the whole pages of memory. If it cannot do what is advised, that is no error."""
+    first, end = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE, (address + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if _madvise is not None and first < end:
+        _madvise(first, end - first, advice)
+
+
 def take_pages(address: int, nbytes: int) -> None:
     """Takes the pages of new memory that is about to be written: quicker than a fault for each of them.
 
-    The calls that read files do so themselves. If the system cannot do it, that is no error.
+    Large memory gets huge pages. The calls that read files do so themselves.
     """
-    first, end = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE, (address + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-    if _madvise is not None and first < end:
-        _madvise(first, end - first, _MADV_POPULATE_WRITE)
+    if nbytes >= LARGE_NBYTES:
+        _advise(address, nbytes, _MADV_HUGEPAGE)
+    _advise(address, nbytes, _MADV_POPULATE_WRITE)
