@@ -1,8 +1,8 @@
 /*
  * allocator.h - calloc() and free() as an lmc_allocator, for callers that give none. Kernels load whole vectors of
  * scratch memory, beyond the last element that was written; the bytes there do not change a result. With calloc() they
- * are defined, so that valgrind stays silent, and pages that are never written still take no memory, as they would if
- * they were filled with memset().
+ * are defined, so that valgrind stays silent. memset() would do that too, but pages that are never written would then
+ * take memory.
  */
 #ifndef LMC_COMMON_ALLOCATOR_H
 #define LMC_COMMON_ALLOCATOR_H

@@ -177,7 +177,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *c
                                              size_t dst_capacity, lmc_st_diag *diag);
 
 /* Reads the tensor `name` of a file, which is opened and closed, on all cores. *content gets *nbytes bytes of memory
- * from the allocator of the options, to which the caller releases it; without one, from malloc(). It is never NULL
+ * from the allocator of the options, to which the caller releases it; without one, from calloc(). It is never NULL
  * after a success. Errors: as lmc_st_open() and lmc_st_read(); LMC_ERR_ARG: no such tensor. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_load_tensor(const char *path, const char *name,
                                                     const lmc_st_open_options *options, void **content,
@@ -201,7 +201,7 @@ typedef struct lmc_st_common {
     /* The call ends with LMC_ERR_CANCELLED soon after *cancel becomes non-zero, or with a success that was near. It is
      * read by atomic loads; a signal handler may set it. May be NULL. */
     const volatile int *cancel;
-    /* As for lmc_st_open(), until the call ends. NULL: that of the file or writer that the call works on, or malloc. */
+    /* As for lmc_st_open(), until the call ends. NULL: that of the file or writer that the call works on, or calloc. */
     const lmc_allocator *allocator;
 } lmc_st_common;
 

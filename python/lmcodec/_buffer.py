@@ -10,7 +10,7 @@ from typing import Any
 
 _SIMPLE, _WRITABLE = 0, 1  # PyBUF_ flags of the stable interface: contiguous bytes
 
-LARGE_NBYTES = 4 << 20  # of content whose promised size is verified before memory is taken for it
+LARGE_NBYTES = 4 << 20  # content whose size is verified before memory, in huge pages, is taken for it
 TRUSTED_EXPANSION = 64  # times its stored bytes: larger content is rare
 _MADV_HUGEPAGE, _MADV_POPULATE_WRITE = 14, 23  # of Linux
 
@@ -106,7 +106,7 @@ def _advise(address: int, nbytes: int, advice: int) -> None:
 def take_pages(address: int, nbytes: int) -> None:
     """Takes the pages of new memory that is about to be written: quicker than a fault for each of them.
 
-    Large memory gets huge pages. The calls that read files do so themselves.
+    Large memory gets huge pages where the system gives them on request. The calls that read files do so themselves.
     """
     if nbytes >= LARGE_NBYTES:
         _advise(address, nbytes, _MADV_HUGEPAGE)
