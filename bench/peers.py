@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """peers.py - LMC beside other compressors of tensors, on the same bytes: ratio, speed, memory.
 
-    python3 bench/peers.py BUILD [--quick] [--only WORD]... [--mib N] [--rounds N] [--delta BASE NEW]...
-                           [--json FILE] [--pictures DIR] [FILE.safetensors...]
+    python3 bench/peers.py BUILD [--quick] [--only WORD]... [--data WORD]... [--mib N] [--rounds N]
+                           [--delta BASE NEW]... [--json FILE] [--pictures DIR] [FILE.safetensors...]
 
 The peers come from the Python package index, in versions that scripts/setup.sh names, into build/venv-peers. Those that
 cannot be had are left out, and the report says why. `--python PYTHON` installs nothing: it measures the peers that this
 interpreter has. bench/peers/in_memory.py and in_files.py have the list. --only: those whose name contains WORD; LMC's
-levels are always measured.
+levels are always measured. --data: likewise the files and deltas whose name in the report contains WORD.
 
 Without files: those of examples/data and build/model (examples/fetch_model.sh), and those that bench/peers/corpus.py
 makes, of which one has --mib MiB; as deltas, the snapshots of examples/data, and what examples/data/train_snapshots.py
@@ -98,14 +98,20 @@ def cases_of(options, python, folder):
             made = subprocess.run([python, os.path.join(ROOT, "bench", "peers", "corpus.py"), folder,
                                    str(options.mib), *whole], stdout=subprocess.PIPE, check=True, text=True).stdout
             files += models + made.splitlines()
-            pairs += snapshot_pairs(os.path.join(ROOT, "build", "snapshots"))
+            there = {os.path.basename(new) for _, new in pairs}
+            pairs += [pair for pair in snapshot_pairs(os.path.join(ROOT, "build", "snapshots"))
+                      if os.path.basename(pair[1]) not in there]
     cases = {}
     for path in files:
         cases[name_of(path) if name_of(path) not in cases else path] = [path]
     for base, new in pairs:
         name = f"{name_of(base)} -> {name_of(new)}"
         cases[name if name not in cases else f"{base} -> {new}"] = [new, base]
-    return cases
+    words = options.data or [""]
+    chosen = {case: paths for case, paths in cases.items() if any(word in case for word in words)}
+    if not chosen:
+        sys.exit(f"peers.py: no such data among: {', '.join(cases)}")
+    return chosen
 
 
 def check_pair(case, paths):
@@ -260,6 +266,7 @@ def read_options():
     parser.add_argument("files", nargs="*", metavar="FILE.safetensors")
     parser.add_argument("--delta", nargs=2, action="append", default=[], metavar=("BASE", "NEW"))
     parser.add_argument("--only", action="append", metavar="WORD")
+    parser.add_argument("--data", action="append", metavar="WORD")
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--python")

@@ -38,12 +38,16 @@
 /* About what the scale of a new group takes. */
 #define SCALE_NBITS 24
 
+/* Palettes are not tried where all that they could save, the scales, takes fewer bits an element. */
+#define PALETTE_GAIN_NBITS 0.25
+
 /* Tries of the decision for one tensor. */
 typedef struct prober {
     const lmc_content *content;
     lmc_narrow_work *work;
     lmc_narrow_choice *choice; /* the best so far ... */
-    double nbits;              /* ... and what it takes, in bits an element */
+    double nbits;              /* ... what it takes, in bits an element ... */
+    size_t missed;             /* ... and how many elements of its sample are exceptions */
     uint8_t *buffer;           /* the probe, then the sample */
     size_t probe_count;
     uint32_t row_length;
@@ -91,10 +95,18 @@ static void keep_if_better(prober *p, size_t n, size_t missed, double group_nbit
     if (missed > n / EXCEPTION_SHARE_MAX || nbits >= p->nbits)
         return;
     p->nbits = nbits;
+    p->missed = missed;
     *p->choice = work->tried;
     p->choice->side_nbits = side_nbits;
     work->sample_count = n;
     memcpy(work->numbers, work->tried_numbers, n);
+}
+
+/* Are all elements of the sample products of the form that was kept? */
+static int are_all_products(const prober *p)
+{
+    const lmc_narrow *const narrow = &p->choice->narrow;
+    return narrow->is_used && narrow->form == LMC_FMT_NARROW_PRODUCT && p->missed == 0;
 }
 
 /* ---- products ---- */
@@ -262,7 +274,8 @@ static lmc_status look_for_products(prober *p)
     }
     if (may_be_integer) {
         LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8, 0));
-        LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8_ZEROS, 0));
+        if (!are_all_products(p))
+            LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_I8_ZEROS, 0));
         if (!p->choice->narrow.is_used && p->product_type == LMC_FMT_PRODUCT_F32)
             LMC_TRY(try_lengths(p, LMC_FMT_FACTORS_LIST, 1));
     }
@@ -394,19 +407,18 @@ lmc_status lmc_narrow_decide(const lmc_content *content, lmc_narrow_work *work, 
     /* biases and norms are not quantised */
     if (content->value_count < (content->column_count > 0 ? MATRIX_VALUES_MIN : VECTOR_VALUES_MIN))
         return is_integer ? LMC_OK : look_for_floats(&p);
-    if (lmc_palette_count(buffer, VALUES_TESTED, content->element_nbytes, VALUES_SEEN_MAX) <=
-        VALUES_SEEN_MAX) {
+    const int may_be_palettes =
+        lmc_palette_count(buffer, VALUES_TESTED, content->element_nbytes, VALUES_SEEN_MAX) <= VALUES_SEEN_MAX;
+    if (has_products)
+        LMC_TRY(look_for_products(&p));
+    if (may_be_palettes && !(are_all_products(&p) && choice->side_nbits < PALETTE_GAIN_NBITS)) {
         LMC_TRY(try_palettes(&p, UINT32_MAX));
         LMC_TRY(try_palettes(&p, p.row_length));
-        LMC_TRY(read_probe(&p));
     }
-    if (has_products) {
-        LMC_TRY(look_for_products(&p));
-        if (choice->narrow.is_used)
-            return LMC_OK;
-        LMC_TRY(read_probe(&p));
-    }
-    return choice->narrow.is_used || is_integer ? LMC_OK : look_for_floats(&p);
+    if (choice->narrow.is_used || is_integer)
+        return LMC_OK;
+    LMC_TRY(read_probe(&p));
+    return look_for_floats(&p);
 }
 
 /* ---- narrow elements as content ---- */

@@ -118,39 +118,62 @@ static void load_singles(const lmc_product_group *group, size_t first, size_t n,
                         singles);
 }
 
+/* Numbers of integers: quotients are rounded to nearest, halves away from 0, and limited to -128..127. Written on bits
+ * and without branches, so that compilers turn it into vector code. A NaN gets any number. */
+static void number_integers(const float *restrict singles, size_t n, float inverse, uint8_t minus_zero,
+                            uint8_t *restrict numbers)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float quotient = singles[i] * inverse;
+        const uint32_t bits = lmc_load32(&quotient);
+        const uint32_t sign = bits >> 31, magnitude_bits = bits & 0x7fffffff;
+        const uint32_t most_bits = 0x42fe0000 + (sign << 17); /* of 127 or 128 */
+        const uint32_t limited_bits = magnitude_bits < most_bits ? magnitude_bits : most_bits;
+        float limited;
+        memcpy(&limited, &limited_bits, sizeof limited);
+        const uint32_t magnitude = (uint32_t)(int32_t)(limited + 0.5f);
+        const uint32_t number = (magnitude ^ (0 - sign)) + sign;
+        const uint32_t is_minus_zero = lmc_load32(&singles[i]) == 0x80000000; /* its number is 0 so far */
+        numbers[i] = (uint8_t)(number | (minus_zero & (0 - is_minus_zero)));
+    }
+}
+
+static void number_floats(const lmc_factor_order *order, const float *singles, size_t n, float inverse,
+                          uint8_t *numbers)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = lmc_load32(&singles[i]);
+        numbers[i] =
+            (bits & 0x7fffffff) == 0 ? order->zero[bits >> 31] : nearest_factor(order, singles[i] * inverse);
+    }
+}
+
+/* How many of n elements of 2 or 4 bytes differ. */
+static size_t count_different(const uint8_t *a, const uint8_t *b, size_t n, unsigned nbytes)
+{
+    size_t count = 0;
+    if (memcmp(a, b, n * nbytes) == 0)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        count += nbytes == 2 ? memcmp(a + i * 2, b + i * 2, 2) != 0 : memcmp(a + i * 4, b + i * 4, 4) != 0;
+    return count;
+}
+
 /* Numbers of n <= PIECE_VALUES elements from `first` on. Returns how many are no products. */
 static size_t number_piece(const lmc_product_group *group, float scale, size_t first, size_t n,
                            uint8_t *numbers)
 {
     const lmc_narrow *const narrow = group->narrow;
-    const unsigned nbytes = narrow->wide_nbytes;
-    const uint8_t *const src = group->src + first * nbytes;
-    const lmc_factor_order *const order = group->order;
-    const int is_integer = narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS;
-    const uint8_t minus_zero = order->zero[1];
     const float inverse = 1 / scale;
     float singles[PIECE_VALUES];
     uint8_t products[PIECE_VALUES * sizeof(float)];
-    size_t missed = 0;
     load_singles(group, first, n, singles);
-    for (size_t i = 0; i < n && is_integer; i++) {
-        const float quotient = singles[i] * inverse;
-        const float at_most = quotient < 127 ? quotient : 127; /* of NaN, too */
-        const float limited = at_most > -128 ? at_most : -128;
-        const int number = (int)(limited + (limited < 0 ? -0.5f : 0.5f));
-        numbers[i] = lmc_load32(&singles[i]) == 0x80000000 ? minus_zero : (uint8_t)number;
-    }
-    for (size_t i = 0; i < n && !is_integer; i++) {
-        const uint32_t bits = lmc_load32(&singles[i]);
-        numbers[i] =
-            (bits & 0x7fffffff) == 0 ? order->zero[bits >> 31] : nearest_factor(order, singles[i] * inverse);
-    }
+    if (narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS)
+        number_integers(singles, n, inverse, group->order->zero[1], numbers);
+    else
+        number_floats(group->order, singles, n, inverse, numbers);
     group->kernels->multiply[narrow->product_type](narrow->factors, scale, numbers, n, products);
-    if (memcmp(products, src, n * nbytes) == 0)
-        return 0;
-    for (size_t i = 0; i < n; i++)
-        missed += memcmp(products + i * nbytes, src + i * nbytes, nbytes) != 0;
-    return missed;
+    return count_different(products, group->src + first * narrow->wide_nbytes, n, narrow->wide_nbytes);
 }
 
 /* Finds the numbers of all elements by a scale. Returns how many of them are not exactly the product. */
@@ -169,12 +192,20 @@ typedef struct rounded {
     double value, low, high;
 } rounded;
 
+/* |x| without a branch, whose direction would be anybody's guess. */
+LMC_INLINE float magnitude_of(float x)
+{
+    const uint32_t bits = lmc_load32(&x) & 0x7fffffff;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 static rounded interval_of(float single, unsigned product_type)
 {
     const unsigned low_nbits = product_type == LMC_FMT_PRODUCT_BF16  ? 16
                                : product_type == LMC_FMT_PRODUCT_F16 ? 13
                                                                      : 0;
-    const double magnitude = single < 0 ? -(double)single : single;
+    const double magnitude = magnitude_of(single);
     uint64_t bits;
     memcpy(&bits, &magnitude, sizeof bits);
     const uint64_t half = UINT64_C(1) << (28 + low_nbits); /* of the last place, in the bits of a double */
@@ -198,9 +229,8 @@ LMC_INLINE double nearest_size(const lmc_product_group *group, float quotient)
 {
     const int is_integer = group->narrow->factor_kind <= LMC_FMT_FACTORS_I8_ZEROS;
     if (is_integer && quotient > -128 && quotient < 127)
-        return (double)(int)((quotient < 0 ? -quotient : quotient) + 0.5f);
-    const float factor = group->narrow->factors[nearest_factor(group->order, quotient)];
-    return factor < 0 ? -(double)factor : factor;
+        return (int)(magnitude_of(quotient) + 0.5f);
+    return magnitude_of(group->narrow->factors[nearest_factor(group->order, quotient)]);
 }
 
 /* Narrows the scale's interval by elements. Returns 0 once too many of them fit no scale in it. */
@@ -270,7 +300,7 @@ static float largest_element(const lmc_product_group *group)
 static float scale_by(const lmc_product_group *group, float largest, float factor, size_t narrowed)
 {
     const rounded r = interval_of(largest, group->narrow->product_type);
-    const double size = factor < 0 ? -(double)factor : factor;
+    const double size = magnitude_of(factor);
     const size_t n = lmc_min_size(group->n, narrowed);
     interval scale = {r.low / size, r.high / size};
     size_t missed = 0;
