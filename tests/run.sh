@@ -16,8 +16,8 @@
 #         kernels     the programs that meet the kernels, with the other kernel sets of the host
 #         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
 #         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
-#         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command, frames and
-#                     archives as of this machine
+#         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command (the first
+#                     case of each function), frames and archives as of this machine
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
@@ -274,7 +274,7 @@ by_wine() {
   run_ctest windows windows unit
   run_pytest windows-frames "$lmc_pytest" tests/format/cross -n "$lmc_jobs" --cross build/windows \
     --emulator "sh $root/tests/support/wine.sh" --sets avx2,scalar
-  run_pytest_twice windows-cli "$lmc_pytest" tests/cli -n "$lmc_jobs" --build build/windows
+  run_pytest_twice windows-cli "$lmc_pytest" tests/cli -n auto --sample=1 --build build/windows
   WINEPREFIX="$root/build/wine" wineserver --kill || true
 }
 
