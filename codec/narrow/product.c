@@ -119,21 +119,22 @@ static void load_singles(const lmc_product_group *group, size_t first, size_t n,
 }
 
 /* Numbers of integers: quotients are rounded to nearest, halves away from 0, and limited to -128..127. Written on bits
- * and without branches, so that compilers turn it into vector code. A NaN gets any number. */
+ * and without branches, so that compilers turn it into vector code. A NaN counts as infinity with its sign, which is
+ * that of the element: processors differ in the sign of a NaN that they compute. */
 static void number_integers(const float *restrict singles, size_t n, float inverse, uint8_t minus_zero,
                             uint8_t *restrict numbers)
 {
     for (size_t i = 0; i < n; i++) {
         const float quotient = singles[i] * inverse;
-        const uint32_t bits = lmc_load32(&quotient);
-        const uint32_t sign = bits >> 31, magnitude_bits = bits & 0x7fffffff;
+        const uint32_t single_bits = lmc_load32(&singles[i]), sign = single_bits >> 31;
+        const uint32_t magnitude_bits = lmc_load32(&quotient) & 0x7fffffff;
         const uint32_t most_bits = 0x42fe0000 + (sign << 17); /* of 127 or 128 */
         const uint32_t limited_bits = magnitude_bits < most_bits ? magnitude_bits : most_bits;
         float limited;
         memcpy(&limited, &limited_bits, sizeof limited);
         const uint32_t magnitude = (uint32_t)(int32_t)(limited + 0.5f);
-        const uint32_t number = (magnitude ^ (0 - sign)) + sign;
-        const uint32_t is_minus_zero = lmc_load32(&singles[i]) == 0x80000000; /* its number is 0 so far */
+        const uint32_t number = (magnitude ^ (0 - sign)) + sign; /* 0 for -0 */
+        const uint32_t is_minus_zero = single_bits == 0x80000000;
         numbers[i] = (uint8_t)(number | (minus_zero & (0 - is_minus_zero)));
     }
 }
@@ -192,7 +193,7 @@ typedef struct rounded {
     double value, low, high;
 } rounded;
 
-/* |x| without a branch, whose direction would be anybody's guess. */
+/* |x|, without a branch that would be mispredicted for half of the elements. */
 LMC_INLINE float magnitude_of(float x)
 {
     const uint32_t bits = lmc_load32(&x) & 0x7fffffff;
