@@ -139,13 +139,14 @@ static void number_integers(const float *restrict singles, size_t n, float inver
     }
 }
 
+/* Numbers of other factors. A NaN counts as 0. */
 static void number_floats(const lmc_factor_order *order, const float *singles, size_t n, float inverse,
                           uint8_t *numbers)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint32_t bits = lmc_load32(&singles[i]);
-        numbers[i] =
-            (bits & 0x7fffffff) == 0 ? order->zero[bits >> 31] : nearest_factor(order, singles[i] * inverse);
+        const uint32_t bits = lmc_load32(&singles[i]), magnitude = bits & 0x7fffffff;
+        numbers[i] = magnitude == 0 || magnitude > 0x7f800000 ? order->zero[bits >> 31]
+                                                              : nearest_factor(order, singles[i] * inverse);
     }
 }
 
