@@ -2,7 +2,7 @@
 # run.sh - builds LMC, runs its tests and counts them; installs what that needs (it says what).
 #
 #   sh tests/run.sh              the short parts: one build, and nothing from a package index; about seven minutes
-#   sh tests/run.sh all          these and the long parts; about an hour on two cores
+#   sh tests/run.sh all          these and the long parts; more than an hour on two cores
 #   sh tests/run.sh NAME...      the parts named
 #
 # short:  unit        CUnit programs and small examples
