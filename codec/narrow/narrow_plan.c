@@ -38,7 +38,7 @@
 /* About what the scale of a new group takes. */
 #define SCALE_NBITS 24
 
-/* Palettes are not tried where all that they could save, the scales, takes fewer bits an element. */
+/* Palettes of rows are not tried where all that they could save, the scales, takes fewer bits an element. */
 #define PALETTE_GAIN_NBITS 0.25
 
 /* Tries of the decision for one tensor. */
@@ -409,12 +409,14 @@ lmc_status lmc_narrow_decide(const lmc_content *content, lmc_narrow_work *work, 
         return is_integer ? LMC_OK : look_for_floats(&p);
     const int may_be_palettes =
         lmc_palette_count(buffer, VALUES_TESTED, content->element_nbytes, VALUES_SEEN_MAX) <= VALUES_SEEN_MAX;
+    if (may_be_palettes) {
+        LMC_TRY(try_palettes(&p, UINT32_MAX));
+        LMC_TRY(read_probe(&p));
+    }
     if (has_products)
         LMC_TRY(look_for_products(&p));
-    if (may_be_palettes && !(are_all_products(&p) && choice->side_nbits < PALETTE_GAIN_NBITS)) {
-        LMC_TRY(try_palettes(&p, UINT32_MAX));
+    if (may_be_palettes && !(are_all_products(&p) && choice->side_nbits < PALETTE_GAIN_NBITS))
         LMC_TRY(try_palettes(&p, p.row_length));
-    }
     if (choice->narrow.is_used || is_integer)
         return LMC_OK;
     LMC_TRY(read_probe(&p));
