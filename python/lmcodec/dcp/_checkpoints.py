@@ -113,9 +113,10 @@ def _data_files(directory: str) -> Iterator[str]:
 
 
 def _store_as_key_frame(directory: str, threads: int | None, fsync: bool) -> None:
-    """Replaces each file that needs a base by one that needs none; then the manifests say so.
+    """Replaces each file that needs a base by one that needs none; then the manifests say so, that of `directory` last.
 
-    A file without a base is read as such whatever the manifest says, so that each state between can be read.
+    A file without a base is read as such whatever the manifest says, so that each state between can be read. Until
+    the last manifest is replaced, another call does what a killed one has left.
     """
     manifest = _layout.read_manifest(directory)
     if manifest is None or manifest.base is None:
@@ -138,18 +139,18 @@ def _store_as_key_frame(directory: str, threads: int | None, fsync: bool) -> Non
         shutil.rmtree(staging, ignore_errors=True)
     if fsync:
         sync_directory(directory)
-    _layout.write_manifest(directory, manifest.with_base(None, None, 0), fsync)
     _shorten_chains(directory, 0, fsync)
+    _layout.write_manifest(directory, manifest.with_base(None, None, 0), fsync)
 
 
 def _shorten_chains(directory: str, chain: int, fsync: bool) -> None:
-    """What is coded against a checkpoint gets the length of its chain, which has become shorter."""
+    """What is coded against a checkpoint, which has `chain` bases now, gets the length of its shorter chain."""
     for dependent in _layout.direct_dependents_of(directory):
         manifest = _layout.read_manifest(dependent)
         if manifest is not None and manifest.chain != chain + 1:
+            _shorten_chains(dependent, chain + 1, fsync)  # first: a length that is right ends the search for others
             shorter = manifest.with_base(manifest.base, manifest.base_save_id, chain + 1)
             _layout.write_manifest(dependent, shorter, fsync)
-            _shorten_chains(dependent, chain + 1, fsync)
 
 
 def _remove(directory: str, fsync: bool) -> None:

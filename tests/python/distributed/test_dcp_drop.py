@@ -1,6 +1,7 @@
 """The checkpoints of a folder: listed, verified, dropped; and torch's own calls on them."""
 import os
 import random
+import shutil
 import signal
 import time
 
@@ -119,6 +120,45 @@ def test_a_kill_while_dropping(run):
         drop(steps(run)[0])
     assert load_all(run, [1, 2, 3, 4]) == [[]] * 2
     assert all(len(os.listdir(path)) == 4 for path in steps(run)[1:5])
+
+
+def drop_until(count, path):
+    """drop() in a child that ends before it replaces or removes its count-th file. Returns the child's status."""
+    def ending_before(call):
+        def counted(*args, **options):
+            nonlocal count
+            count -= 1
+            if count == 0:
+                os._exit(9)
+            return call(*args, **options)
+        return counted
+
+    child = os.fork()
+    if child == 0:
+        os.replace, os.unlink = ending_before(os.replace), ending_before(os.unlink)
+        drop(path)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_an_end_before_each_change_while_dropping(run, directory):
+    """The next call does all that is left: lengths of chains, too, and files half written."""
+    before = {name: shutil.copytree(os.path.join(run, name), os.path.join(directory, "kept", name))
+              for name in sorted(os.listdir(run)) if name.startswith("step-")}
+    for count in range(1, 100):
+        status = drop_until(count, steps(run)[0])
+        if os.path.exists(steps(run)[0]):
+            drop(steps(run)[0], fsync=False)
+        assert chains(run) == {"step-1": 0, "step-2": 1, "step-3": 2, "step-4": 3}
+        for path in steps(run)[1:5]:
+            verify(path)
+            assert sorted(os.listdir(path)) == [".metadata", "__0_0.lmc", "__1_0.lmc", "lmc_dcp.json"]
+        if status == 0:
+            break
+        for name, kept in before.items():
+            shutil.rmtree(os.path.join(run, name), ignore_errors=True)
+            shutil.copytree(kept, os.path.join(run, name))
+    assert count > 10
 
 
 # ---- torch's own calls ----
