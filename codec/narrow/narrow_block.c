@@ -36,7 +36,7 @@ static void find_narrow(const lmc_narrow_coder *coder, uint64_t first, const uin
                 above, &likely, &group->scale, scratch->narrow + i);
         else
             group->value_count =
-                lmc_palette_find(src + i * nbytes, run.n, nbytes,
+                lmc_palette_find(src + i * nbytes, run.n, nbytes, run.n,
                                  scratch->palettes + (size_t)value_count * nbytes, scratch->narrow + i);
         value_count += group->value_count;
         i += run.n;

@@ -303,7 +303,11 @@ static lmc_status try_palettes(prober *p, uint32_t group_length)
     for (size_t i = 0, left; i < n; i += left) {
         const uint8_t *const group = p->buffer + i * nbytes;
         left = is_whole ? n : lmc_min_size(p->row_length - i % piece % p->row_length, piece - i % piece);
-        value_count += lmc_palette_find(group, left, nbytes, work->palette, work->tried_numbers + i);
+        const unsigned found = lmc_palette_find(group, left, nbytes, n / EXCEPTION_SHARE_MAX, work->palette,
+                                                work->tried_numbers + i);
+        if (found == 0)
+            return LMC_OK;
+        value_count += found;
         for (size_t k = 0; k < left; k++)
             missed += memcmp(work->palette + (size_t)work->tried_numbers[i + k] * nbytes, group + k * nbytes,
                              nbytes) != 0;

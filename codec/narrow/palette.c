@@ -37,15 +37,19 @@ unsigned lmc_palette_count(const uint8_t *src, size_t n, unsigned nbytes, unsign
     return c.count;
 }
 
-unsigned lmc_palette_find(const uint8_t *src, size_t n, unsigned nbytes, uint8_t *palette, uint8_t *numbers)
+unsigned lmc_palette_find(const uint8_t *src, size_t n, unsigned nbytes, size_t missed_max, uint8_t *palette,
+                          uint8_t *numbers)
 {
     collection c;
     uint64_t sorted[LMC_PALETTE_VALUES_MAX];
     uint8_t number[LMC_PALETTE_VALUES_MAX]; /* of each place */
+    size_t missed = 0;
     c.count = 0;
     memset(c.slot, 0, sizeof c.slot);
     for (size_t i = 0; i < n; i++) {
         const int place = place_of(&c, lmc_load_n(src + i * nbytes, nbytes), LMC_PALETTE_VALUES_MAX);
+        if (place < 0 && ++missed > missed_max)
+            return 0;
         numbers[i] = (uint8_t)(place < 0 ? 0 : place);
     }
     for (unsigned i = 0; i < c.count; i++) {
