@@ -2,7 +2,8 @@
 # run.sh - builds LMC, runs its tests and counts them; installs what that needs (it says what).
 #
 #   sh tests/run.sh              the short parts: one build, and nothing from a package index; about seven minutes
-#   sh tests/run.sh all          these and the long parts; more than an hour on two cores
+#   sh tests/run.sh all          these and the long parts; half an hour on two cores
+#   sh tests/run.sh release      these and the parts for a release; about three hours
 #   sh tests/run.sh NAME...      the parts named
 #
 # short:  unit        CUnit programs and small examples
@@ -12,12 +13,7 @@
 #                     decoders and a reader written from the documents alone
 #         checks      rules of the source: text, layers, interface, format document, layout
 # long:   sanitize    unit, fuzz and a sample of cli with address and undefined behaviour sanitizers
-#         thread      the CUnit programs that start threads, with the thread sanitizer
 #         kernels     the programs that meet the kernels, with the other kernel sets of the host
-#         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
-#         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
-#         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command (the first
-#                     case of each function), frames and archives as of this machine
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
@@ -26,28 +22,30 @@
 #         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
 #         hdf5        the HDF5 filter in other programs: several libhdf5 in a process, threads, fork, kills, C programs,
 #                     MPI, Keras
-#         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
 #         python      the package lmcodec with the library of the build: NumPy, PyTorch (an old and a current one), the
 #                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types;
 #                     torch.distributed.checkpoint; Zarr, Dask, object stores
-#         wheel       wheels of lmcodec: for old Linux, used in an environment with no compiler; for Windows and macOS,
-#                     looked at
+#         wheel       the wheel of lmcodec for old Linux: looked at, and used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC; the Debian packages: built, looked at, used;
 #                     the HDF5 plugin built by the compiler alone
 #         gpu         registers and spills of the kernels for a GPU (their emulation: unit)
 #         benches     the programs of bench/ run and draw; clang's warnings; the codec compiles for Windows
 #         slow        the command's tests that take more than two seconds
 #         quickstart  examples/quickstart.sh
-# alone:  search      fuzzing for new inputs (clang), LMC_SEARCH_SECONDS a target, by default 10; what it finds depends
-#                     on chance
-#         large       the command on files of several GiB (sparse, but as much to read), hundreds of kills; a GiB of
-#                     blocks through the emulated kernels for a GPU
+# release: thread     the CUnit programs that start threads, with the thread sanitizer
+#         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
+#         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
+#         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command, frames and
+#                     archives as of this machine
+#         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
 #         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine; that for
 #                     Windows in a Python for Windows
+#         large       the command on files of several GiB (sparse, but as much to read), hundreds of kills; a GiB of
+#                     blocks through the emulated kernels for a GPU
 #         model       the quick start with a 90 MB model from PyPI
+#         mutation    defects of one line are put into a copy of the sources, one at a time, and must be found
 #         valgrind    the CUnit programs and examples of C under memcheck; not test_st_memory, whose malloc it replaces
-#         mutation    defects of one line are put into a copy of the sources, one at a time: for each, the tests that
-#                     must find it; about four minutes on two cores
+# alone:  search      fuzzing for new inputs (clang), LMC_SEARCH_SECONDS a target, by default 10
 #
 # Each part prints its counts. The last line is "N passed, N failed, N skipped" (after a SKIP line with the reason for
 # each): single tests, those within a program or a call of pytest; the line before has the seconds of each part.
@@ -60,11 +58,13 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 . scripts/setup.sh
 export LMC_JOBS="$lmc_jobs"
+unset PYTHONDONTWRITEBYTECODE # some machines set it: importing torch would take four times as long
+export PYTHONPYCACHEPREFIX="$root/build/pycache"
 
 short_parts="unit cli fuzz format checks"
-long_parts="sanitize thread kernels neon arm32 windows official transformers containers h5py hdf5 h5examples python"
-long_parts="$long_parts wheel package gpu benches slow quickstart"
-parts_alone="search large wheels model valgrind mutation"
+long_parts="sanitize kernels official transformers containers h5py hdf5 python wheel package gpu benches slow"
+long_parts="$long_parts quickstart"
+release_parts="thread neon arm32 windows h5examples wheels large model mutation valgrind"
 
 # ---- counting -------------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ by_wine() {
   run_ctest windows windows unit
   run_pytest windows-frames "$lmc_pytest" tests/format/cross -n "$lmc_jobs" --cross build/windows \
     --emulator "sh $root/tests/support/wine.sh" --sets avx2,scalar
-  run_pytest_twice windows-cli "$lmc_pytest" tests/cli -n auto --sample=1 --build build/windows
+  run_pytest_twice windows-cli "$lmc_pytest" tests/cli -n auto --build build/windows
   WINEPREFIX="$root/build/wine" wineserver --kill || true
 }
 
@@ -426,8 +426,7 @@ part_python() {
   in_venv python-stores lmc_venv_stores "needs Zarr, Dask and fsspec from the package index" tests/python/stores
 }
 
-# Two of the other platforms stand for all: the compiler is the same, the formats of libraries are others.
-part_wheel() { wheels_of "manylinux-$(uname -m)" windows-x86_64 macos-arm64; }
+part_wheel() { wheels_of "manylinux-$(uname -m)"; }
 
 part_wheels() {
   wheels_of all
@@ -538,14 +537,15 @@ apt_for() { # "PART..." WHAT PACKAGE...
 
 parts=
 for name in "$@"; do
-  case " $short_parts $long_parts $parts_alone all " in
+  case " $short_parts $long_parts $release_parts search all release " in
   *" $name "*) ;;
   *)
-    echo "run.sh: no part named '$name'; there are: $short_parts $long_parts $parts_alone all" >&2
+    echo "run.sh: no part named '$name'; there are: $short_parts $long_parts $release_parts search all release" >&2
     exit 2
     ;;
   esac
   [ "$name" = all ] && name="$short_parts $long_parts"
+  [ "$name" = release ] && name="$short_parts $long_parts $release_parts"
   parts="$parts $name"
 done
 parts=${parts:-$short_parts}
