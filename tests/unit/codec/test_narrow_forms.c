@@ -104,6 +104,31 @@ LMC_TEST(test_powers_of_two_for_scales)
     }
 }
 
+/* Numbers of E4M3 with no scale, or one for all: most are products of integers, too, and a palette can take less. */
+LMC_TEST(test_small_floats_without_a_scale)
+{
+    for (size_t i = 0; i < 4; i++) {
+        const lmc_dtype dtype = i % 2 ? LMC_DTYPE_F16 : LMC_DTYPE_BF16;
+        const size_t n = 256 * 1024;
+        double row_size = 0;
+        for (size_t k = 0; k < n; k++) {
+            if (k % 1024 == 0)
+                row_size = 0.0001 * (double)(50 + random_below(random_below(2) ? 200 : 1000));
+            const double x = normal() * row_size, magnitude = x < 0 ? -x : x;
+            int log = -6; /* the exponent, at least that of denormals; the last place is 3 below */
+            while (magnitude >= data_power_of_2(log + 1))
+                log++;
+            const double step = data_power_of_2(log - 3);
+            const double q = (double)(int)(magnitude / step + 0.5) * step * (i < 2 ? 1 : 1.5);
+            const uint64_t value = data_float_bits(dtype, x < 0 ? -q : q);
+            memcpy(content + k * 2, &value, 2);
+        }
+        lmc_params params = frame_params(dtype, LMC_LEVEL_DEFAULT, 0);
+        params.row_nbytes = 1024 * 2;
+        CU_ASSERT((double)round_trip(&params, n * 2) <= 0.38 * (double)(n * 2));
+    }
+}
+
 /* ---- floats in wider floats, palettes ---- */
 
 static const struct {
