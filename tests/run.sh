@@ -12,7 +12,7 @@
 #         format      frozen, random and damaged frames and chunks of the HDF5 filter, and archives of lmc-st, through
 #                     decoders and a reader written from the documents alone
 #         checks      rules of the source: text, layers, interface, format document, layout
-# long:   sanitize    unit, fuzz and a sample of cli with address and undefined behaviour sanitizers
+# long:   sanitize    unit, fuzz and bad cases of cli with address and undefined behaviour sanitizers
 #         kernels     the programs that meet the kernels, with the other kernel sets of the host
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
@@ -32,7 +32,8 @@
 #         benches     the programs of bench/ run and draw; clang's warnings; the codec compiles for Windows
 #         slow        the command's tests that take more than two seconds
 #         quickstart  examples/quickstart.sh
-# release: thread     the CUnit programs that start threads, with the thread sanitizer
+# release: sanitize_cli  all cases of cli with the sanitizers of the part sanitize
+#         thread      the CUnit programs that start threads, with the thread sanitizer
 #         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
 #         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
 #         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command, frames and
@@ -64,7 +65,7 @@ export PYTHONPYCACHEPREFIX="$root/build/pycache"
 short_parts="unit cli fuzz format checks"
 long_parts="sanitize kernels official transformers containers h5py hdf5 python wheel package gpu benches slow"
 long_parts="$long_parts quickstart"
-release_parts="thread neon arm32 windows h5examples wheels large model mutation valgrind"
+release_parts="sanitize_cli thread neon arm32 windows h5examples wheels large model mutation valgrind"
 
 # ---- counting -------------------------------------------------------------------------------------
 
@@ -298,16 +299,15 @@ part_sanitize() {
   with_build build_sanitize run_ctest_in_place sanitize sanitize 'unit|examples|fuzz|cli|checks'
 }
 
+part_sanitize_cli() {
+  with_build build_sanitize run_pytest sanitize_cli "$lmc_pytest" tests/cli -n auto --build build/sanitize
+}
+
 part_fuzz() { with_build build_test run_ctest fuzz test fuzz; }
-
 part_cli() { with_build build_test run_ctest cli test cli; }
-
 part_slow() { with_build build_test run_pytest slow "$lmc_pytest" tests/cli -m "slow and not large" -n "$lmc_jobs"; }
-
 part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli tests/unit/gpu -m large; }
-
 part_checks() { with_build build_test run_ctest checks test checks; }
-
 part_benches() { with_build build_test run_ctest benches test benches; }
 
 part_gpu() {
@@ -561,14 +561,14 @@ fi
 if wants official model wheel wheels; then
   packages="$packages python3-venv"
 fi
-if wants benches sanitize; then
+if wants benches sanitize sanitize_cli; then
   packages="$packages libhdf5-dev"
 fi
 lmc_apt $packages
 lmc_find_pytest xxhash zstandard || lmc_find_pytest || true
 # shells to complete in, and tools that look at the manual and at system calls
-apt_for "cli slow" "some cases of the part cli" fish mandoc strace zsh
-apt_for "cli slow sanitize transformers containers package" "the cases of lmc-st mount" fuse3 libfuse3-dev
+apt_for "cli sanitize_cli slow" "some cases of cli" fish mandoc strace zsh
+apt_for "cli slow sanitize sanitize_cli transformers containers package" "the cases of lmc-st mount" fuse3 libfuse3-dev
 apt_for "unit kernels" "the example h5_direct_chunks" libhdf5-dev
 apt_for "benches" "a check: windows, pictures or stores," gcc-mingw-w64-x86-64 python3-matplotlib python3-zstandard
 apt_for "valgrind" "the part valgrind" valgrind
