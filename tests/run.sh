@@ -2,8 +2,8 @@
 # run.sh - builds LMC, runs its tests and counts them; installs what that needs (it says what).
 #
 #   sh tests/run.sh              the short parts: one build, and nothing from a package index; about seven minutes
-#   sh tests/run.sh all          these and the long parts; half an hour on two cores
-#   sh tests/run.sh release      these and the parts for a release; about three hours
+#   sh tests/run.sh all          these and the long parts; about 40 minutes on two cores
+#   sh tests/run.sh release      these and the parts for a release; hours
 #   sh tests/run.sh NAME...      the parts named
 #
 # short:  unit        CUnit programs and small examples
@@ -19,17 +19,16 @@
 #         transformers  models of the transformers library go through lmc-st and load again
 #         containers  files of torch (an old and a current one), torch.distributed, transformers' Trainer, numpy and
 #                     GGUF go through lmc-st and load again; damaged ones
-#         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
+#         h5py        the HDF5 filter in an old and a current version of HDF5, each reading what the other wrote
 #         hdf5        the HDF5 filter in other programs: several libhdf5 in a process, threads, fork, kills, C programs,
 #                     MPI, Keras
 #         python      the package lmcodec with the library of the build: NumPy, PyTorch (an old and a current one), the
 #                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types;
 #                     torch.distributed.checkpoint; Zarr, Dask, object stores
-#         wheel       the wheel of lmcodec for old Linux: looked at, and used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC; the Debian packages: built, looked at, used;
 #                     the HDF5 plugin built by the compiler alone
 #         gpu         registers and spills of the kernels for a GPU (their emulation: unit)
-#         benches     the programs of bench/ run and draw; clang's warnings; the codec compiles for Windows
+#         compilers   clang's warnings; the codec compiles for Windows
 #         slow        the command's tests that take more than two seconds
 #         quickstart  examples/quickstart.sh
 # release: sanitize_cli  all cases of cli with the sanitizers of the part sanitize
@@ -38,9 +37,11 @@
 #         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
 #         windows     all but Python, built for Windows by MinGW and run by Wine: unit tests, the command, frames and
 #                     archives as of this machine
+#         h5py_all    as h5py, with four versions of HDF5
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
 #         wheels      the wheels for all platforms: what is in them; what runs by itself, by QEMU or by Wine; that for
 #                     Windows in a Python for Windows
+#         benches     the programs of bench/ run and draw
 #         large       the command on files of several GiB (sparse, but as much to read), hundreds of kills; a GiB of
 #                     blocks through the emulated kernels for a GPU
 #         model       the quick start with a 90 MB model from PyPI
@@ -63,9 +64,8 @@ unset PYTHONDONTWRITEBYTECODE # some machines set it: importing torch would take
 export PYTHONPYCACHEPREFIX="$root/build/pycache"
 
 short_parts="unit cli fuzz format checks"
-long_parts="sanitize kernels official transformers containers h5py hdf5 python wheel package gpu benches slow"
-long_parts="$long_parts quickstart"
-release_parts="sanitize_cli thread neon arm32 windows h5examples wheels large model mutation valgrind"
+long_parts="sanitize kernels official transformers containers h5py hdf5 python package gpu compilers slow quickstart"
+release_parts="sanitize_cli thread neon arm32 windows h5py_all h5examples wheels benches large model mutation valgrind"
 
 # ---- counting -------------------------------------------------------------------------------------
 
@@ -308,6 +308,7 @@ part_cli() { with_build build_test run_ctest cli test cli; }
 part_slow() { with_build build_test run_pytest slow "$lmc_pytest" tests/cli -m "slow and not large" -n "$lmc_jobs"; }
 part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli tests/unit/gpu -m large; }
 part_checks() { with_build build_test run_ctest checks test checks; }
+part_compilers() { with_build build_test run_ctest compilers test compilers; }
 part_benches() { with_build build_test run_ctest benches test benches; }
 
 part_gpu() {
@@ -370,29 +371,32 @@ part_hdf5() {
   fi
 }
 
-part_h5py() {
+part_h5py() { h5py_in 110 220; }
+part_h5py_all() { h5py_in $lmc_h5_beds; }
+
+h5py_in() { # BED...
   if lmc_has hdf5-tools && lmc_venvs_h5; then
-    with_build build_test h5py_in_all_beds
+    with_build build_test h5py_in_beds "$@"
   else
-    skip h5py "needs h5py and HDF5's tools (Debian: python3-h5py python3-venv hdf5-tools) and the package index"
+    skip "$part" "needs h5py and HDF5's tools (Debian: python3-h5py python3-venv hdf5-tools) and the package index"
   fi
 }
 
 # All versions of HDF5 at a time: first each writes its files, then each reads those of all.
-h5py_in_all_beds() {
+h5py_in_beds() { # BED...
   for tests in write_exchange.py .; do
-    for bed in $lmc_h5_beds; do
+    for bed in "$@"; do
       {
         status=0
         "build/venv-h5-$bed/bin/python" -W ignore -m pytest -q -W ignore --bed "$bed" "tests/interop/h5py/$tests" \
-          >"build/log/h5py-$bed.log" 2>&1 </dev/null || status=$?
-        echo "$status" >"build/log/h5py-$bed.status"
+          >"build/log/$part-$bed.log" 2>&1 </dev/null || status=$?
+        echo "$status" >"build/log/$part-$bed.status"
       } &
     done
     wait
-    for bed in $lmc_h5_beds; do
+    for bed in "$@"; do
       echo "with the HDF5 of $bed:"
-      count_log "h5py-$bed" "$(cat "build/log/h5py-$bed.status")"
+      count_log "$part-$bed" "$(cat "build/log/$part-$bed.status")"
     done
   done
 }
@@ -426,20 +430,14 @@ part_python() {
   in_venv python-stores lmc_venv_stores "needs Zarr, Dask and fsspec from the package index" tests/python/stores
 }
 
-part_wheel() { wheels_of "manylinux-$(uname -m)"; }
-
 part_wheels() {
-  wheels_of all
-  python_for_windows dist/lmcodec-*-win_amd64.whl
-}
-
-wheels_of() { # PLATFORM...
-  if sh python/build_wheel.sh "$@" >build/log/wheels.txt; then
-    with_build build_test run_pytest "$part" "$lmc_pytest" tests/python/test_wheel.py tests/python/test_wheels.py \
+  if sh python/build_wheel.sh all >build/log/wheels.txt; then
+    with_build build_test run_pytest wheels "$lmc_pytest" tests/python/test_wheel.py tests/python/test_wheels.py \
       --wheel "$(ls dist/lmcodec-*manylinux*"_$(uname -m)"*.whl)" --wheels dist -n "$lmc_jobs" --dist loadfile
   else
     fail "the wheels could not be built"
   fi
+  python_for_windows dist/lmcodec-*-win_amd64.whl
 }
 
 python_for_windows() { # WHEEL
@@ -555,13 +553,13 @@ packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libsqlite3
 if wants format; then
   packages="$packages python3-xxhash python3-zstandard"
 fi
-if wants benches; then
+if wants compilers benches; then
   packages="$packages clang libbz2-dev"
 fi
-if wants official model wheel wheels; then
+if wants official model wheels; then
   packages="$packages python3-venv"
 fi
-if wants benches sanitize sanitize_cli; then
+if wants compilers benches sanitize sanitize_cli; then
   packages="$packages libhdf5-dev"
 fi
 lmc_apt $packages
@@ -570,7 +568,8 @@ lmc_find_pytest xxhash zstandard || lmc_find_pytest || true
 apt_for "cli sanitize_cli slow" "some cases of cli" fish mandoc strace zsh
 apt_for "cli slow sanitize sanitize_cli transformers containers package" "the cases of lmc-st mount" fuse3 libfuse3-dev
 apt_for "unit kernels" "the example h5_direct_chunks" libhdf5-dev
-apt_for "benches" "a check: windows, pictures or stores," gcc-mingw-w64-x86-64 python3-matplotlib python3-zstandard
+apt_for "compilers" "the check windows" gcc-mingw-w64-x86-64
+apt_for "benches" "a check: pictures or stores," python3-matplotlib python3-zstandard
 apt_for "valgrind" "the part valgrind" valgrind
 apt_for "package" "the Debian packages, and cases with h5py," debhelper dh-python git libfuse3-dev lintian hdf5-tools \
   python3-h5py
@@ -580,7 +579,7 @@ apt_for "windows" "the part windows" gcc-mingw-w64-x86-64 wine wine64
 apt_for "wheels" "wheels for systems that are not here" gcc-mingw-w64-x86-64 musl wine wine64 qemu-user \
   libc6-dev-arm64-cross
 apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev
-apt_for "h5py hdf5 h5examples" "h5py, and some cases of hdf5 and h5examples," hdf5-tools python3-h5py python3-venv
+apt_for "h5py h5py_all hdf5 h5examples" "h5py, and cases of hdf5 and h5examples," hdf5-tools python3-h5py python3-venv
 apt_for "hdf5 h5examples" "the cases with MPI and h5_parallel.py" python3-h5py-mpi openmpi-bin
 mkdir -p build/log
 if wants official model; then

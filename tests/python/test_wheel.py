@@ -26,7 +26,7 @@ SETS = [None, "scalar", "avx2", "avx2-nopext", "avx512"]
 def wheel(pytestconfig):
     path = pytestconfig.getoption("--wheel")
     if not path:
-        pytest.skip("left out: the wheel, which the part `wheel` of tests/run.sh builds")
+        pytest.skip("left out: the wheel, which the part `wheels` of tests/run.sh builds")
     return os.path.abspath(path)
 
 

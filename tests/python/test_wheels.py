@@ -83,7 +83,7 @@ def wheels(pytestconfig, tmp_path_factory):
     """Unpacks the wheel of a platform once."""
     folder = pytestconfig.getoption("--wheels")
     if not folder:
-        pytest.skip("left out: the wheels, which the parts `wheel` and `wheels` of tests/run.sh build")
+        pytest.skip("left out: the wheels, which the part `wheels` of tests/run.sh builds")
     made = {}
 
     def unpacked(name):
