@@ -141,9 +141,9 @@ def drop_until(count, path):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_an_end_before_each_change_while_dropping(run, directory):
+def test_an_end_before_each_change_while_dropping(run):
     """The next call does all that is left: lengths of chains, too, and files half written."""
-    before = {name: shutil.copytree(os.path.join(run, name), os.path.join(directory, "kept", name))
+    before = {name: shutil.copytree(os.path.join(run, name), os.path.join(run, "kept", name))
               for name in sorted(os.listdir(run)) if name.startswith("step-")}
     for count in range(1, 100):
         status = drop_until(count, steps(run)[0])
