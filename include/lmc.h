@@ -5,7 +5,7 @@
  * the bytes that went in, or the call fails with a status: a call never gives wrong bytes with LMC_OK. Content is cut
  * into blocks. Each block is coded, checked and decoded alone.
  *
- *     lmc_ctx *ctx;                       // errors are not looked at here; examples/encode_tensor.c does it
+ *     lmc_ctx *ctx;                       // error handling omitted; see examples/encode_tensor.c
  *     lmc_params params;
  *     size_t bound, frame_nbytes, content_nbytes;
  *     lmc_ctx_create(NULL, &ctx);
@@ -130,9 +130,9 @@ LMC_API const char *lmc_kernels_name(void);
 
 /* ---- element types ------------------------------------------------------------------------------ */
 
-/* The dtypes of safetensors. Their numbers stand in frames and never change. Types narrower than a byte (F4, F6_*) are
- * coded as packed bytes. A dtype guides compression only: content of any length and with any bits encodes and restores
- * under any dtype. */
+/* The dtypes of safetensors. Their numbers are stored in frames and never change. Types narrower than a byte (F4, F6_*)
+ * are coded as packed bytes. A dtype guides compression only: content of any length and with any bits encodes and
+ * restores under any dtype. */
 typedef enum lmc_dtype {
     LMC_DTYPE_U8 = 0, /* also: opaque bytes */
     LMC_DTYPE_BOOL = 1,
@@ -187,7 +187,7 @@ typedef enum lmc_level {
 #define LMC_BLOCK_LOG2_DEFAULT 16
 #define LMC_BLOCK_LOG2_DEFAULT_BYTE 18 /* of elements of one byte */
 
-/* How the bytes of a base become the values that content is compared with. Pinned: the numbers stand in frames. */
+/* How the bytes of a base become the values that content is compared with. Pinned: the numbers are stored in frames. */
 typedef enum lmc_base_form {
     LMC_BASE_PLAIN = 0,       /* an earlier snapshot of the tensor: same dtype, same length */
     LMC_BASE_BF16_OF_F32 = 1, /* content is BF16; the base is F32, hence of twice the bytes. It is rounded to
@@ -320,7 +320,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_decode_delta_range(lmc_ctx *ctx, const void
 
 /* ---- what a frame says of itself ---------------------------------------------------------------- */
 
-/* How a frame holds its content. Pinned: the numbers stand in frames. */
+/* How a frame holds its content. Pinned: the numbers are stored in frames. */
 typedef enum lmc_frame_mode {
     LMC_FRAME_STORED = 0, /* content as it is */
     LMC_FRAME_CODED = 1,  /* blocks with an index */

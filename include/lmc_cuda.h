@@ -9,7 +9,7 @@
  * alone are decoded on the host afterwards. So a batch takes three steps (docs/gpu.md):
  *
  *     lmc_cuda_batch_create(NULL, &batch);
- *     for each tensor: lmc_cuda_prepare(batch, &frame);            // errors are not looked at here
+ *     for each tensor: lmc_cuda_prepare(batch, &frame);            // error handling omitted
  *     lmc_cuda_batch_info(batch, &info);                           // sizes of image, results and scratch
  *     lmc_cuda_write_image(batch, image, image_capacity);          // copy it to the device, with the frames
  *     lmc_cuda_decode(batch, &launch);                             // only enqueues work on the stream

@@ -35,10 +35,11 @@ typedef struct lmc_rounding {
     unsigned scale;              /* bytes of the base for each byte of content */
 } lmc_rounding;
 
-/* NULL: LMC_BASE_PLAIN, or no form. Static storage. */
+/* What the form rounds; NULL for LMC_BASE_PLAIN and for what is no form. Static storage. */
 LMC_API const lmc_rounding *lmc_base_rounding(lmc_base_form form);
 
-/* Rounds `count` elements of a base, little-endian, as the form says. Nothing happens with LMC_BASE_PLAIN. */
+/* Rounds `count` elements of a base to elements of the form's dtype. Both are little-endian, at any address, and do not
+ * overlap. Does nothing for LMC_BASE_PLAIN and for what is no form. */
 LMC_API void lmc_base_round(lmc_base_form form, const void *base, size_t count, void *values);
 
 /* The elements of a block that differ from the base, in their order. */
@@ -58,7 +59,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_decode_delta_changes(lmc_ctx *ctx, const lm
                                                           size_t stored_nbytes, const void *base,
                                                           size_t base_nbytes, lmc_changes *changes);
 
-/* How a plan cuts an element into a symbol, which has a code, and bits that are stored beside it (docs/format.md,
+/* How a plan cuts an element into a symbol, which has a code, and bits that are stored with it (docs/format.md,
  * section 4). All fields are 0 if the plan cuts no element: a delta, content that does not compress, short content. */
 typedef struct lmc_cut {
     size_t struct_size;  /* sizeof(lmc_cut); set by LMC_INIT() */

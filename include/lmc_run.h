@@ -9,11 +9,11 @@
  * earlier one and hold what has changed since. A key frame needs no other step. RUN_DIR/run.json lists the steps
  * (docs/run.md).
  *
- *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);           // errors are not looked at here
+ *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);           // error handling omitted
  *     lmc_run_add("run", "checkpoint-3010", NULL, NULL, &diag);
  *     lmc_run_restore("run", 3010, "back", NULL, NULL, &diag);
  *
- * Conventions of every call, beside those of lmc_st.h
+ * Conventions of every call, in addition to those of lmc_st.h
  *  - The progress of lmc_run_add() is that of the conversion. That of lmc_run_drop() and lmc_run_keep() counts the
  *    steps that are rewritten; it is not called if there are none.
  *  - Calls that change a run take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
@@ -22,7 +22,8 @@
  *    Unfinished work is then in RUN_DIR under names that start with ".lmc-"; the next call that changes the run
  *    removes it, and brings run.json up to date.
  *  - Bases are found by themselves, also by the calls of lmc_st.h on the files and folders of a run.
- *  - Memory is bounded as lmc_st.h says, whatever the number of steps; the list takes at most 400 bytes a step.
+ *  - Memory is bounded as docs/library.md says ("Memory"), whatever the number of steps; the list takes at most 400
+ *    bytes a step.
  */
 #ifndef LMC_RUN_H
 #define LMC_RUN_H
@@ -81,7 +82,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_run_step_info(const lmc_run *run, uint64_t 
 /* Finds a step by its number. Returns 1 and sets *index, or returns 0. */
 LMC_API int lmc_run_find_step(const lmc_run *run, uint64_t step, uint64_t *index);
 
-/* A step is a key frame at the latest after so many steps. */
+/* The largest number of steps from one key frame to the next. */
 LMC_API unsigned lmc_run_key_every(const lmc_run *run);
 
 /* Finds the step in the name of a snapshot: the digits after "step", "checkpoint", "iter" or "epoch" (in this order;
@@ -172,8 +173,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_run_add(const char *run_dir, const char *sn
                                              const lmc_run_add_options *options, lmc_run_step *added,
                                              lmc_st_diag *diag);
 
-/* Removes steps. What is based on them is re-based first. Errors: LMC_ERR_ARG (no such step), and as lmc_st_restore()
- * and lmc_st_convert() of what is re-based; steps that step_done got until then are done. */
+/* Removes steps. What is based on them is re-based first. Errors: LMC_ERR_ARG (no steps, or no such step), and as
+ * lmc_st_restore() and lmc_st_convert() of what is re-based; steps that step_done got until then are done. */
 LMC_NODISCARD LMC_API lmc_status lmc_run_drop(const char *run_dir, const uint64_t *steps, size_t step_count,
                                               const lmc_run_drop_options *options, lmc_st_diag *diag);
 

@@ -8,7 +8,7 @@
  *     lmc_st_convert("model.safetensors", "model.safetensors.lmc", NULL, NULL, &diag);
  *     lmc_st_load_tensor("model.safetensors.lmc", "lm_head.weight", NULL, &content, &nbytes, &diag);
  *
- * Conventions of every call, beside those of lmc.h
+ * Conventions of every call, in addition to those of lmc.h
  *  - Files are read by strict rules (docs/archive.md, sections 2 and 8.4). A safetensors file that breaks a rule is
  *    rejected. In other containers, an item that breaks a rule is not listed; an unreadable container is rejected.
  *  - `diag` comes last and may be NULL. The caller owns it. Every call that takes it sets it, also after a success.
@@ -90,11 +90,12 @@ typedef struct lmc_st_tensor {
     const char *dtype_name;
     const uint64_t *shape; /* `rank` numbers; NULL for rank 0 */
     size_t rank;
-    uint64_t nbytes;        /* content; of a view with strides of 0, it may be much more than is stored */
-    uint64_t data_offset;   /* of the storage among those of all tensors, one behind the other */
-    uint64_t stored_nbytes; /* in this file; 0 if the bytes of an earlier tensor stand for it (alias, view) */
-    int is_view;            /* 0: it is all of its storage as it lies there; strides are NULL, offset is 0 */
-    int is_big_endian;      /* of the storage */
+    uint64_t nbytes;         /* content; of a view with strides of 0, it may be much more than is stored */
+    uint64_t data_offset;    /* where its storage would be if all storages followed each other, in order;
+                             * in a safetensors file the first of its data_offsets */
+    uint64_t stored_nbytes;  /* in this file; 0 if it shares the bytes of an earlier tensor (alias, view) */
+    int is_view;             /* 0: it is all of its storage as it lies there; strides are NULL, offset is 0 */
+    int is_big_endian;       /* of the storage */
     const uint64_t *strides; /* `rank` numbers, in elements of `dtype`; NULL for rank 0 */
     uint64_t offset;         /* of the first element in the storage, in elements */
     uint64_t view_of;        /* the first tensor of the storage; its own number if it is that */
@@ -176,9 +177,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_
 LMC_NODISCARD LMC_API lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst,
                                              size_t dst_capacity, lmc_st_diag *diag);
 
-/* Reads the tensor `name` of a file, which is opened and closed, on all cores. *content gets *nbytes bytes of memory
- * from the allocator of the options, to which the caller releases it; without one, from calloc(). It is never NULL
- * after a success. Errors: as lmc_st_open() and lmc_st_read(); LMC_ERR_ARG: no such tensor. */
+/* Reads the tensor `name` of a file, which is opened and closed, on all cores. *content gets *nbytes bytes, and
+ * is never NULL after a success. The caller owns it, and releases it with the allocator in `options`, or with free() if
+ * there is none. Errors: as lmc_st_open() and lmc_st_read(); LMC_ERR_ARG: no such tensor. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_load_tensor(const char *path, const char *name,
                                                     const lmc_st_open_options *options, void **content,
                                                     size_t *nbytes, lmc_st_diag *diag);
@@ -214,14 +215,16 @@ typedef enum lmc_st_event {
     LMC_ST_EVENT_KEPT = 4 /* an earlier call wrote its archive; this one compared the two */
 } lmc_st_event;
 
-/* Called after each file of a directory with its path there and its sizes before and after, always in one order. */
+/* Called after each file of a directory with its path there and its sizes before and after. The order is the same for
+ * every number of threads. */
 typedef void (*lmc_st_file_fn)(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
                                uint64_t out_nbytes);
 
 /* Called with each fault that a call goes on after, by one thread at a time. */
 typedef void (*lmc_st_fault_fn)(void *user, const lmc_st_diag *diag);
 
-/* LMC_INIT() sets struct_size. Callbacks may be NULL. Fields that several structs have:
+/* LMC_INIT() sets struct_size. Callbacks may be NULL. They are called by one thread at a time, which may be one that
+ * the call has started. Fields that several structs have:
  *  force       1: replace an existing output. 0: LMC_ERR_ARG with os_errno EEXIST.
  *  no_fsync    1: leave it to the system when the output reaches the disk.
  *  has_in_fd   1: in_fd is read, and has_out_fd 1: out_fd is written to. The paths then serve messages only, and the
@@ -310,7 +313,8 @@ typedef struct lmc_st_output_options { /* of a plain file, lmc_st_writer_write_p
 
 /* ---- whole files and directories ---------------------------------------------------------------- */
 
-/* What a call has seen; of a directory, sums. 0 after a failure without damage, but for a verified directory. */
+/* What a call has seen; of a directory, sums. All are 0 if a call failed for another reason than damage; a directory
+ * that is verified keeps the sums so far. */
 typedef struct lmc_st_result {
     size_t struct_size;       /* sizeof(lmc_st_result); set by LMC_INIT() */
     uint64_t original_nbytes; /* the original file */
@@ -364,20 +368,23 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read_many(const lmc_st_file *file, const
 
 /* allocator: NULL for calloc and free; copied. Error: LMC_ERR_NOMEM. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer);
+
+/* Frees a writer, but no content of tensors. NULL is allowed. No call that uses it, also as a base_writer, may be in
+ * progress. */
 LMC_API void lmc_st_writer_free(lmc_st_writer *writer);
 
 /* Adds an entry of `__metadata__` (loaders of models want "format" = "pt"). Key and value are UTF-8 and are copied.
- * Errors: LMC_ERR_NOMEM, LMC_ERR_ARG (not UTF-8). The call that writes finds a key that stands twice. */
+ * Errors: LMC_ERR_NOMEM, LMC_ERR_ARG (not UTF-8). The call that writes reports a duplicate key. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key,
                                                             size_t key_nbytes, const char *value,
                                                             size_t value_nbytes);
 
 /* Adds a tensor whose content is in memory, little-endian and in C order.
  *  name: UTF-8 of name_nbytes bytes; copied. shape: `rank` numbers; copied. NULL for rank 0.
- *  data: as many bytes as dtype and shape say, which nobody can check; NULL for none. They must stay valid and
+ *  data: as many bytes as dtype and shape say, which is not checked; NULL for none. They must stay valid and
  *  unchanged until the last write.
  * Errors: LMC_ERR_NOMEM; LMC_ERR_ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is not UTF-8, a size above
- * 63 bits or not of whole bytes, data NULL. The call that writes finds a name that stands twice. */
+ * 63 bits or not of whole bytes, data NULL. The call that writes reports a duplicate name. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name,
                                                    size_t name_nbytes, lmc_dtype dtype, const uint64_t *shape,
                                                    size_t rank, const void *data);
@@ -390,7 +397,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, c
                                                         void *user);
 
 /* Writes the archive of the safetensors file that lmc_st_writer_write_plain() would write. May be called more than
- * once. Errors: LMC_ERR_ARG (output exists; a name or metadata key stands twice; a tensor is called "__metadata__"; the
+ * once. Errors: LMC_ERR_ARG (output exists; a duplicate name or metadata key; a tensor is called "__metadata__"; the
  * metadata are those of an archive), a status of a read function, and as lmc_st_convert(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
                                                      const lmc_st_write_options *options,

@@ -63,7 +63,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, uint6
 
 /* ---- stored bytes ------------------------------------------------------------------------------- */
 
-/* How a tensor stands in its file. */
+/* How a tensor is stored in its file. */
 typedef enum lmc_st_mode {
     LMC_ST_MODE_STORED = 0, /* the first four as lmc_frame_mode */
     LMC_ST_MODE_CODED = 1,
@@ -88,17 +88,17 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_form(const lmc_st_file *file, uin
                                                     lmc_st_mode *mode, lmc_form_info *form,
                                                     lmc_st_diag *diag);
 
-/* Where a tensor's storage stands in the open file: its frame (of an alias, that of its owner), or itself in a plain
+/* Where a tensor's storage is in the open file: its frame (of an alias, that of its owner), or itself in a plain
  * file. For those who fetch parts of a file from afar. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
                                                      uint64_t *offset, uint64_t *nbytes);
 
-/* Where a tensor's storage stands in the original file, and its bytes. Storages do not overlap, and what stands between
+/* Where a tensor's storage is in the original file, and its bytes. Storages do not overlap, and what is between
  * them is the skeleton (below). Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index,
                                                       uint64_t *offset, uint64_t *nbytes);
 
-/* Where the stored bytes stand for a read of a part, and which content [*begin, *end) they hold: whole blocks, or all
+/* Where the stored bytes are for a read of a part, and which content [*begin, *end) they hold: whole blocks, or all
  * of a frame without an index. Head and tail of the frame are read. A tensor with a base needs that content of it,
  * too; of an F32 base of a BF16 tensor, twice these numbers. For a view, *begin and *end are in its storage. So is the
  * part itself if of_storage is 1, as for a base. All are 0 after a failure. Errors: lmc_st_read_range(). */
@@ -145,10 +145,11 @@ typedef struct lmc_st_reader lmc_st_reader;
 LMC_NODISCARD LMC_API lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index,
                                                       lmc_st_reader **reader, lmc_st_diag *diag);
 
-/* As lmc_st_reader_create(), but of a view all of its storage is read, as it stands in the original file. */
+/* As lmc_st_reader_create(), but of a view all of its storage is read, as it is in the original file. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_reader_create_storage(const lmc_st_file *file, uint64_t index,
                                                               lmc_st_reader **reader, lmc_st_diag *diag);
 
+/* Frees a reader, before lmc_st_close() of its file. NULL is allowed. */
 LMC_API void lmc_st_reader_free(lmc_st_reader *reader);
 
 /* Reads content bytes [first_byte, first_byte + nbytes), as lmc_st_read_range(). One thread at a time. */
@@ -214,7 +215,7 @@ typedef enum lmc_st_changes_use {
  * open until lmc_st_changes_free(). Nothing is written. Tensors without a base are decoded and verified, too.
  *  bases: bases[i] is memory with the base of that tensor, as many bytes as the tensor has. It must not change before
  *  the changes are applied. NULL: it is read from the archive's base file.
- * Errors: LMC_ERR_ARG (no such archive; a tensor is not there, or stands twice in the list; it was coded against
+ * Errors: LMC_ERR_ARG (no such archive; a tensor is not there, or is twice in the list; it was coded against
  * another tensor of the same file, or against a base of another dtype); LMC_ERR_BASE: a base is another one; the text
  * says if it is the new content already; otherwise as lmc_st_read_many(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_changes_find(const lmc_st_file *file, const uint64_t *indices,

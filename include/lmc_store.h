@@ -13,20 +13,20 @@
  * A run (lmc_run.h) is a store, too: its models are its steps, named in decimal. Calls here work on runs as they do on
  * stores, except lmc_store_add() and lmc_store_plan().
  *
- *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);           // errors are not looked at here
+ *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);           // error handling omitted
  *     lmc_store_add("store", "Qwen2.5-7B", NULL, &diag);
  *     lmc_store_add("store", "Qwen2.5-7B-Instruct", NULL, &diag);
  *     lmc_store_restore("store", "Qwen2.5-7B-Instruct", "back", NULL, NULL, &diag);
  *
- * Conventions of every call, beside those of lmc_st.h
+ * Conventions of every call, in addition to those of lmc_st.h
  *  - Calls that change a store take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
  *    process that ends, however it ends. Calls that read a store exclude nothing but the removal of models.
  *  - A model appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound
  *    store. Unfinished work is then in the store under names that start with a dot; the next call that changes the
  *    store removes it.
  *  - Bases are found by themselves, also by the calls of lmc_st.h on the files and folders of a store.
- *  - Memory is bounded as lmc_st.h says, plus the list of models, and the sketches of tensors of the same type and size
- *    as those of the model that is added.
+ *  - Memory is bounded as docs/library.md says ("Memory"), plus the list of models, and the sketches of tensors of the
+ *    same type and size as those of the model that is added.
  */
 #ifndef LMC_STORE_H
 #define LMC_STORE_H
@@ -37,11 +37,11 @@
 extern "C" {
 #endif
 
-/* How many models a model may need, one below the other, beside itself. */
+/* Limits for the number of other models in a model's chain of bases. */
 #define LMC_STORE_DEPTH_MAX 62
 #define LMC_STORE_DEPTH_DEFAULT 1
 
-/* Stands for an unknown depth, if a base is not in the store. */
+/* The depth of a model with a base that is not in the store. */
 #define LMC_STORE_UNKNOWN UINT64_MAX
 
 /* A segment of a name has at most this many bytes, a name at most LMC_STORE_NAME_NBYTES_MAX. */
@@ -59,9 +59,9 @@ typedef struct lmc_store_model {
     const char *const *bases; /* names of the models that it is based on, by bytes; valid as `name` is */
     size_t base_count;
     int has_unknown_base; /* 1: it needs a file that is not in the store, or has an archive that cannot be read */
-    uint64_t
-        depth; /* models that it needs one below the other, itself included, those not counted that it needs
-                           * for equal tensors only: 1 if it needs no other; LMC_STORE_UNKNOWN if one is missing */
+    /* Length of the longest chain of models that this one needs, itself included: 1 if it needs no other. Bases that
+     * are used for equal tensors only do not count. LMC_STORE_UNKNOWN if one is missing. */
+    uint64_t depth;
     uint64_t file_count;      /* of the model */
     uint64_t original_nbytes; /* of all its files */
     uint64_t stored_nbytes;   /* of its folder's files */
@@ -122,9 +122,9 @@ typedef struct lmc_store_add_options {
     size_t struct_size; /* sizeof(lmc_store_add_options); set by LMC_INIT(), as in the structs below */
     lmc_st_common common;
     const char *name; /* NULL: the last component of the path */
-    unsigned
-        depth; /* 1 to LMC_STORE_DEPTH_MAX; 0: LMC_STORE_DEPTH_DEFAULT. How many models the new one may need, one
-                       * below the other. */
+    /* Other models in the chain of the new one, at most: its depth will be at most one more. 1 to LMC_STORE_DEPTH_MAX;
+     * 0: LMC_STORE_DEPTH_DEFAULT. */
+    unsigned depth;
     lmc_level level;
     int force; /* 1: replace a model with other content */
     int no_fsync;
@@ -168,8 +168,9 @@ typedef struct lmc_store_verify_options {
 LMC_NODISCARD LMC_API lmc_status lmc_store_add(const char *store_dir, const char *path,
                                                const lmc_store_add_options *options, lmc_st_diag *diag);
 
-/* Removes models. What is based on them is re-based first. Errors: LMC_ERR_ARG (no such model: then none is removed),
- * and as lmc_st_restore() and lmc_st_convert() of what is re-based; models that model_done got until then are done. */
+/* Removes models. What is based on them is re-based first. Errors: LMC_ERR_ARG (no names, or no such model: then none
+ * is removed), and as lmc_st_restore() and lmc_st_convert() of what is re-based; models that model_done got until then
+ * are done. */
 LMC_NODISCARD LMC_API lmc_status lmc_store_drop(const char *store_dir, const char *const *names,
                                                 size_t name_count, const lmc_store_drop_options *options,
                                                 lmc_st_diag *diag);
@@ -184,7 +185,7 @@ typedef struct lmc_store_plan_options {
     size_t struct_size;
     lmc_st_common common;
     int apply;      /* 1: models are stored again as planned; 0: no archive changes */
-    unsigned depth; /* 1 to LMC_STORE_DEPTH_MAX; 0: LMC_STORE_DEPTH_DEFAULT */
+    unsigned depth; /* as in lmc_store_add_options */
     int no_fsync;
     lmc_store_model_fn model_done;
 } lmc_store_plan_options;
@@ -234,8 +235,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_open_tensor(const char *store_dir, co
                                                        lmc_st_diag *diag);
 
 /* ---- an index alone -----------------------------------------------------------------------------
- * What a program needs that adds models on many machines: sketches are made there, one program merges them and finds
- * out what each model should be based on, and the models are converted where their bases have been brought. An index
+ * For programs that add models from many machines: sketches are made there, one program merges them and finds out what
+ * each model should be based on, and the models are converted where their bases have been brought. An index
  * file is one like STORE/index.sqlite (docs/store.md). The store that it tells of need not be on this machine. Whoever
  * wrote the file is not trusted. Errors of calls that take index_path: LMC_ERR_IO, LMC_ERR_CORRUPT (no index, or a
  * damaged one; it is not made again), LMC_ERR_NOMEM, LMC_ERR_CANCELLED. */
@@ -268,8 +269,8 @@ typedef void (*lmc_store_prediction_fn)(void *user, const char *name, const char
                                         int is_chosen);
 
 /* Predicts what models of the index take on other models of it. Of each, those that are chosen come first, then at
- * most 32 others, the best first; one that saves nothing is left out. allowed: names of the models that may be a base,
- * others than those of the index are ignored; NULL: all. Error also: LMC_ERR_ARG (no such model in the index). */
+ * most 32 others, the best first; one that saves nothing is left out. allowed: names of the models that may be a base;
+ * names that are not in the index are ignored; NULL: all. Error also: LMC_ERR_ARG (no such model in the index). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_index_predict(const char *index_path, const char *const *names,
                                                          size_t name_count, const char *const *allowed,
                                                          size_t allowed_count,

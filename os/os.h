@@ -209,8 +209,8 @@ size_t os_root_nbytes(const char *path);
 size_t os_name_nbytes_max(const char *folder);
 size_t os_path_nbytes_max(void);
 
-/* 1 if the pattern fits the text, by the rules of fnmatch(3). is_path: a wildcard does not stand for a '/'. */
-int os_matches(const char *pattern, const char *text, int is_path);
+/* 1 if the pattern matches the path, by the rules of fnmatch(3) with FNM_PATHNAME: a wildcard does not match a '/'. */
+int os_matches(const char *pattern, const char *path);
 
 /* 1 if the file is a library by its name: "libX.so", with or without a version; "libX.dylib"; "X.dll". */
 int os_is_library_name(const char *name);

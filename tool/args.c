@@ -81,7 +81,7 @@ const cli_option cli_options[] = {
     {CLI_OPT_THREADS, 'j', "threads", "N", CLI_BENCH, "number of threads; default 1, 0 is one per core"},
     {CLI_OPT_CACHE, 0, "cache", "MIB", CLI_MOUNT, "memory for decoded blocks; default 64 for each thread"},
     {CLI_OPT_FOREGROUND, 'f', "foreground", NULL, CLI_MOUNT, "do not go to the background"},
-    {CLI_OPT_IDLE, 0, "idle", "SECONDS", CLI_MOUNT, "unmount when nothing was read for so long"},
+    {CLI_OPT_IDLE, 0, "idle", "SECONDS", CLI_MOUNT, "unmount after SECONDS without an open file"},
     {CLI_OPT_ALLOW_OTHER, 0, "allow-other", NULL, CLI_MOUNT, "let other users read the files, too"},
     {CLI_OPT_FORCE, 'f', "force", NULL, CLI_CONVERT | CLI_RESTORE,
      "replace an existing output (a directory as a whole); write\n"

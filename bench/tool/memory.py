@@ -1,4 +1,4 @@
-"""memory.py - peak memory of lmc-st beside the bound that lmc_st.h promises.
+"""memory.py - peak memory of lmc-st against the bound that docs/library.md gives.
 
     python3 bench/tool/memory.py BUILD
 

@@ -179,9 +179,9 @@ size_t os_path_nbytes_max(void)
     return PATH_MAX - 1;
 }
 
-int os_matches(const char *pattern, const char *text, int is_path)
+int os_matches(const char *pattern, const char *path)
 {
-    return fnmatch(pattern, text, is_path ? FNM_PATHNAME : 0) == 0;
+    return fnmatch(pattern, path, FNM_PATHNAME) == 0;
 }
 
 /* ---- locks ---- */

@@ -132,41 +132,41 @@ static int is_in_set(const char *at, unsigned char character, const char **end)
     return is_in != is_negated;
 }
 
-int os_matches(const char *pattern, const char *text, int is_path)
+int os_matches(const char *pattern, const char *path)
 {
     const char *star = NULL; /* behind the last one, and what it is tried to stand before */
-    const char *star_text = NULL;
+    const char *star_path = NULL;
     for (;;) {
         const char *next = pattern + (*pattern != '\0');
-        int is_match = *text != '\0' && *pattern != '\0';
+        int is_match = *path != '\0' && *pattern != '\0';
         if (*pattern == '*') {
             star = next;
-            star_text = text;
+            star_path = path;
             pattern = next;
             continue;
         }
-        if (*pattern == '\0' && *text == '\0')
+        if (*pattern == '\0' && *path == '\0')
             return 1;
         if (is_match && *pattern == '?') {
-            is_match = !is_path || *text != '/';
+            is_match = *path != '/';
         } else if (is_match && *pattern == '[') {
             const char *end = NULL;
-            const int is_in = is_in_set(next, (unsigned char)*text, &end);
-            is_match = !end ? *text == '[' : is_in && (!is_path || *text != '/');
+            const int is_in = is_in_set(next, (unsigned char)*path, &end);
+            is_match = !end ? *path == '[' : is_in && *path != '/';
             next = !end ? next : end;
         } else if (is_match) {
             if (*pattern == '\\' && pattern[1] != '\0') {
                 pattern++;
                 next = pattern + 1;
             }
-            is_match = *pattern == *text;
+            is_match = *pattern == *path;
         }
         if (is_match) {
             pattern = next;
-            text++;
-        } else if (star && *star_text != '\0' && (!is_path || *star_text != '/')) {
+            path++;
+        } else if (star && *star_path != '\0' && *star_path != '/') {
             pattern = star;
-            text = ++star_text;
+            path = ++star_path;
         } else {
             return 0;
         }

@@ -3,7 +3,7 @@
     lmcodec.convert("model.safetensors")                       # writes model.safetensors.lmc
     lmcodec.torch.load_file("model.safetensors.lmc")           # import lmcodec.torch
     lmcodec.decode(lmcodec.encode(array))                      # frames in memory
-    lmcodec.Run("run").add("checkpoint-3010")                  # the snapshots of a training
+    lmcodec.Run("run").add("checkpoint-3010")                  # the snapshots of a training run
     lmcodec.Store("store").add("Qwen2.5-7B-Instruct")          # models, and what they are based on
 
 This module needs no other package. lmcodec.numpy, lmcodec.torch and lmcodec.flax replace the modules of safetensors.

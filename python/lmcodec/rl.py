@@ -35,8 +35,8 @@ _INDEX = "model.safetensors.index.json"
 
 
 def versions(root: Path) -> list[Step]:
-    """The versions in a root, by rising number: `step` is the version, `base` the one that it needs. None as long as
-    there is no such directory. Raises as Run.steps() does."""
+    """The versions in a root, by rising number: `step` is the version, `base` the one that it needs. An empty
+    list if the directory does not exist. Raises as Run.steps() does."""
     return Run(root).steps()
 
 

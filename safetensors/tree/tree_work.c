@@ -60,8 +60,8 @@ lmc_status st_tree_choose_base(st_tree_work *work, const st_dir_entry *entry)
 static int is_excluded(const st_options *options, const char *path)
 {
     for (size_t i = 0; i < options->exclude_count; i++)
-        if (os_matches(options->excludes[i], path, 1) ||
-            os_matches(options->excludes[i], lmc_last_component(path), 1))
+        if (os_matches(options->excludes[i], path) ||
+            os_matches(options->excludes[i], lmc_last_component(path)))
             return 1;
     return 0;
 }

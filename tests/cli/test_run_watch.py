@@ -251,13 +251,20 @@ def test_damaged(tool, directory, watched, kind):
     check_run(tool, watched.run, {10: top, 20: made[20]})
 
 
-def test_excluded_files_are_not_looked_at(tool, directory, watched):
+@pytest.mark.parametrize("pattern, name, is_excluded",
+                         [("odd.*", "odd.pt", True), ("logs/*", "logs/odd.pt", True), ("odd.*", "logs/odd.pt", True),
+                          ("logs/*", "logs/deep/odd.pt", False)])
+def test_excluded_files_are_not_looked_at(tool, directory, watched, pattern, name, is_excluded):
+    """Whether a snapshot is complete is asked of the files that convert would read."""
     made = snapshots(os.path.join(directory, "made"), 1)
     folder = os.path.join(watched.place, "checkpoint-10")
-    os.mkdir(folder)
+    os.makedirs(os.path.join(folder, os.path.dirname(name)))
     shutil.copy(made[10], folder)
-    write(os.path.join(folder, "odd.pt"), b"PK\3\4 and nothing that follows")
-    watch = watched("--exclude", "odd.*")
+    write(os.path.join(folder, name), b"PK\3\4 and nothing that follows")
+    watch = watched("--exclude", pattern)
+    if not is_excluded:
+        watch.wait_for_message(name)
+        return
     watch.wait_for_steps(10)
     check(watch.end()[1] == "", watch.messages())
     check_run(tool, watched.run, {10: folder})

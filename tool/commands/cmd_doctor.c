@@ -185,7 +185,7 @@ static int visit_component(void *user, const char *name)
     const size_t length = strcspn(outer->pattern, "/");
     char *const component = cli_copy(outer->pattern, length);
     char *const folder = lmc_path_join(&lmc_memory_default, outer->folder, name, "");
-    if (component && folder && os_matches(component, name, 1)) {
+    if (component && folder && os_matches(component, name)) {
         search inner = {folder, outer->pattern + length + (outer->pattern[length] != '\0'), outer->found};
         find_below(&inner);
         outer->found = inner.found;

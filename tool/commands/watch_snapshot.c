@@ -245,8 +245,8 @@ static int check_file(walk *walk, const char *path, const char *name, const os_s
     }
     int is_passed_over = found->kind != OS_FILE;
     for (size_t i = 0; i < own->args->exclude_count && name[0] != '\0'; i++)
-        is_passed_over |= os_matches(own->args->excludes[i], name, 0) ||
-                          os_matches(own->args->excludes[i], lmc_last_component(name), 0);
+        is_passed_over |= os_matches(own->args->excludes[i], name) ||
+                          os_matches(own->args->excludes[i], lmc_last_component(name));
     if (is_passed_over)
         return 0;
     const lmc_status status = lmc_st_open(path, NULL, &file, own->diag);

@@ -128,7 +128,7 @@ def compare(archive: Path, plain: Path, *, threads: int | None = None, base: Pat
 def open_original(src: Path, *, threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
                   progress: Progress | None = None) -> BinaryIO:
     """The original of an archive as an open file, positioned at its start: in memory, without a name; on Windows, a
-    file for temporary files, which goes when it is closed.
+    temporary file, which is removed when it is closed.
 
     It takes as much memory as the original has bytes until it is closed. Takes and raises what restore() does.
     """

@@ -1,1 +1,1 @@
-"""Runs: directories that keep the snapshots of a training; the callback of a Trainer."""
+"""Runs: directories that keep the snapshots of a training run; the callback of a Trainer."""

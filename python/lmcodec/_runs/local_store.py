@@ -128,7 +128,7 @@ class Store:
 
     def models(self) -> list[StoredModel]:
         """The models: of a store by the bytes of their names, of a run by rising step. The header of each archive is
-        read. None as long as there is no such directory."""
+        read. An empty list if the directory does not exist."""
         try:
             with self._opened() as store:
                 return _models_of(store)

@@ -1,4 +1,4 @@
-"""Runs: directories that keep the snapshots of a training."""
+"""Runs: directories that keep the snapshots of a training run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ StepDone = Callable[[str, Step], object]
 
 
 class Run:
-    """A directory that keeps the snapshots of a training: files, or checkpoint directories, by their steps.
+    """A directory that keeps the snapshots of a training run: files, or checkpoint directories, by their steps.
 
         run = Run("run")
         run.add("checkpoint-3010")
@@ -96,7 +96,7 @@ class Run:
     # ---- what is there ----
 
     def steps(self) -> list[Step]:
-        """The steps, by rising number. None as long as there is no such directory."""
+        """The steps, by rising number. An empty list if the directory does not exist."""
         try:
             with self._opened() as run:
                 return _steps_of(run)

@@ -115,7 +115,7 @@ class RunCallback(transformers.TrainerCallback):  # type: ignore[misc]
         self._is_stopped = False
 
     def wait(self) -> None:
-        """Waits for what is left, as the end of a training does. Ctrl-C ends it within a second."""
+        """Waits for what is left, as the end of training does. Ctrl-C ends it within a second."""
         try:
             self._worker.wait()
         except BaseException:

@@ -1,4 +1,4 @@
-"""The checkpoints of a training as a whole: what is there, whether it is sound, and what may go."""
+"""The checkpoints of a training run as a whole: what is there, whether it is sound, and what may go."""
 
 from __future__ import annotations
 
