@@ -318,7 +318,7 @@ lmc_status st_handle_open(const st_open *how, lmc_st_file **file, lmc_st_diag *d
     opened->input.fd = -1;
     pthread_mutex_init(&opened->shapes_lock, NULL);
     opened->is_from_path = how->fd < 0 && !how->read;
-    opened->dependent = how->dependent;
+    opened->dependent = opened->owner = how->dependent;
     opened->path = st_duplicate(memory, how->path);
     const lmc_status status = !opened->path ? st_fail_nomem(diag) : read_contents(opened, how, diag);
     if (status == LMC_OK)

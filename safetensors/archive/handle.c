@@ -12,9 +12,9 @@ lmc_status st_file_parse_header(const void *opened, st_header *header, const st_
                                 lmc_st_diag *diag)
 {
     const lmc_st_file *const file = opened;
-    const lmc_st_file *dependent = source->may_be_short ? NULL : file->dependent;
-    for (; dependent; dependent = dependent->dependent)
-        if (st_header_share(header, &file->memory, source, &dependent->header))
+    const lmc_st_file *owner = source->may_be_short ? NULL : file->owner;
+    for (; owner; owner = owner->owner)
+        if (st_header_share(header, &file->memory, source, &owner->header))
             return LMC_OK;
     return st_header_parse(header, &file->memory, source, diag);
 }

@@ -122,6 +122,16 @@ lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *con
     return st_fail_nomem(diag);
 }
 
+/* Base file `number` of `file` if it is open; else NULL. */
+static lmc_st_file *open_base(const lmc_st_file *file, size_t number)
+{
+    st_base_slot *const slot = &file->base->slots[number];
+    pthread_mutex_lock(&slot->lock);
+    lmc_st_file *const base = slot->file;
+    pthread_mutex_unlock(&slot->lock);
+    return base;
+}
+
 /* The longest chain of open files that begins with `file`: how many, and the bytes of their headers. */
 static void measure_open(const lmc_st_file *file, size_t *file_count, uint64_t *headers_nbytes)
 {
@@ -130,8 +140,9 @@ static void measure_open(const lmc_st_file *file, size_t *file_count, uint64_t *
     for (size_t i = 0; i < st_file_base_count(file); i++) {
         size_t count = 0;
         uint64_t nbytes = 0;
-        if (file->base->slots[i].file)
-            measure_open(file->base->slots[i].file, &count, &nbytes);
+        const lmc_st_file *const base = open_base(file, i);
+        if (base)
+            measure_open(base, &count, &nbytes);
         *file_count = count > *file_count ? count : *file_count;
         *headers_nbytes = nbytes > *headers_nbytes ? nbytes : *headers_nbytes;
     }
@@ -196,10 +207,10 @@ static lmc_status use_base(const lmc_st_file *file, lmc_st_file *base, lmc_st_di
     for (size_t i = file->base->count; i > 0; i--) {
         if (!is_entry(&file->bases.files[i - 1], base))
             continue;
-        number = !is_any || !file->base->slots[i - 1].file ? i - 1 : number;
+        number = !is_any || !open_base(file, i - 1) ? i - 1 : number;
         is_any = 1;
     }
-    if (!is_any && file->base->count == 1 && file->base->slots[0].file)
+    if (!is_any && file->base->count == 1 && open_base(file, 0))
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already");
     return st_file_use_base(file, number, base, diag);
 }
@@ -213,13 +224,13 @@ lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *di
     return st_call_end(&call, status);
 }
 
-/* Searches for a base file, and counts it at the root of the files that need it. */
+/* Searches for a base file, and counts it at the root of its owners. */
 static lmc_status search_counted(const lmc_st_file *file, size_t number, lmc_st_diag *diag)
 {
     st_base_slot *const slot = &file->base->slots[number];
     const lmc_st_file *root = file;
-    while (root->dependent)
-        root = root->dependent;
+    while (root->owner)
+        root = root->owner;
     size_t *const open_count = &root->base->open_count;
     if (__atomic_add_fetch(open_count, 1, __ATOMIC_RELAXED) > LMC_ST_BASE_FILES_MAX) {
         __atomic_sub_fetch(open_count, 1, __ATOMIC_RELAXED);

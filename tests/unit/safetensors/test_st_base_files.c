@@ -215,6 +215,46 @@ LMC_TEST(test_use_base)
     remove_files();
 }
 
+static void expect_content(const lmc_st_file *file, const unsigned char *content)
+{
+    static unsigned char found[2 * COUNT];
+    lmc_ctx *ctx = NULL;
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_read(file, ctx, 0, found, sizeof found, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(found, content, sizeof found), 0);
+    lmc_ctx_free(ctx);
+}
+
+/* The base of a file may be read after that file was closed, with the base of its own that was opened meanwhile, whose
+ * header is that of the closed file. */
+LMC_TEST(test_base_outlives_its_user)
+{
+    static const wish middle_on_first[] = {{"middle", "a", 0, LMC_BASE_PLAIN}};
+    static const wish last_on_middle[] = {{"a", "middle", 0, LMC_BASE_PLAIN}};
+    static const choice of_middle = {{"first"}, {NULL}, middle_on_first, 1};
+    static const choice of_last = {{"middle.lmc"}, {NULL}, last_on_middle, 1};
+    static unsigned char contents[3][2 * COUNT];
+    lmc_st_file *last = NULL;
+    lmc_st_file *middle = NULL;
+    for (unsigned i = 0; i < 3; i++)
+        lmc_test_snapshot(contents[i], COUNT, i);
+    write_one("first", "a", LMC_DTYPE_BF16, COUNT, contents[0]);
+    write_one("middle", "middle", LMC_DTYPE_BF16, COUNT, contents[1]);
+    write_one("last", "a", LMC_DTYPE_BF16, COUNT, contents[2]);
+    CU_ASSERT_EQUAL_FATAL(convert("middle", "middle.lmc", &of_middle), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(convert("last", "last.lmc", &of_last), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("last.lmc"), NULL, &last, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("middle.lmc"), NULL, &middle, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_use_base(last, middle, &diag), LMC_OK);
+    expect_content(last, contents[2]);
+    lmc_st_close(last);
+    expect_content(middle, contents[1]);
+    lmc_st_close(middle);
+    static const char *const names[] = {"first", "middle", "middle.lmc", "last", "last.lmc"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        (void)unlink(lmc_test_path(names[i]));
+}
+
 /* What no frame needs is left out; a single plain name has the old list. */
 LMC_TEST(test_unneeded_files)
 {
