@@ -90,6 +90,11 @@ static int keep_view(object_walk *walk, st_storage *storage, const st_torch_shap
     st_storages *const storages = walk->storages;
     const size_t row_nbytes = shape->rank * sizeof *shape->dims;
     const size_t limit = 4 * walk->pickle->nbytes + PATHS_NBYTES_MIN;
+    const size_t dims_nbytes = storages->dim_count * sizeof *shape->dims + 2 * row_nbytes;
+    if (storages->view_count * sizeof *view + dims_nbytes > limit)
+        storages->has_too_many_views = 1;
+    if (storages->has_too_many_views)
+        return 0;
     unsigned char *const dims =
         st_buffer_extend(storages->memory, &storages->dims, storages->dim_count * sizeof *shape->dims,
                          2 * row_nbytes + sizeof *shape->dims);
@@ -101,10 +106,6 @@ static int keep_view(object_walk *walk, st_storage *storage, const st_torch_shap
     view->rank = (uint8_t)shape->rank;
     view->offset = shape->offset;
     storages->dim_count += 2 * shape->rank;
-    if (storages->view_count * sizeof *view + storages->dim_count * sizeof(uint64_t) > limit)
-        storages->has_too_many_views = 1;
-    if (storages->has_too_many_views)
-        return 0;
     unsigned char *const room = st_buffer_extend(storages->memory, &storages->views,
                                                  storages->view_count * sizeof *view, sizeof *view);
     if (!room)
@@ -252,7 +253,7 @@ static void visit_object(object_walk *walk, st_value value)
     if (st_torch_tensor_read(walk->pickle, &object, &tensor))
         see_tensor(walk, &tensor);
     else
-        for (size_t i = 0; i < args.count; i++)
+        for (size_t i = 0; i < args.count && has_patience(walk); i++)
             visit(walk, args.items[i]);
     visit_items(walk, value);
     visit_state(walk, state);

@@ -263,6 +263,9 @@ LMC_TEST(test_changed_anywhere)
 LMC_TEST(test_bombs)
 {
     static lmc_test_bytes bytes;
+    static const char again[] =
+        "q\0"
+        "0ccollections\nOrderedDict\nh\0h\0\x86R"; /* of what is on the stack, twice */
     st_storages storages;
     /* a list in a list in a list ... */
     bytes.nbytes = 0;
@@ -281,6 +284,15 @@ LMC_TEST(test_bombs)
         lmc_test_put_text(&bytes, "2\x86");
     lmc_test_put_text(&bytes, ".");
     CU_ASSERT_TRUE(find(bytes.at, bytes.nbytes, "", &storages));
+    st_storages_free(&storages);
+    /* 2^190 OrderedDicts that are one, by way of their arguments */
+    bytes.nbytes = 0;
+    lmc_test_put(&bytes, PROTO TENSOR("0"), sizeof(PROTO TENSOR("0")) - 1);
+    for (int i = 0; i < 190; i++)
+        lmc_test_put(&bytes, again, sizeof again - 1);
+    lmc_test_put_text(&bytes, ".");
+    CU_ASSERT_TRUE(find(bytes.at, bytes.nbytes, "", &storages));
+    CU_ASSERT_TRUE(storages.list[0].is_found);
     st_storages_free(&storages);
     /* a list and an object in themselves */
     FIND(PROTO "]q\0h\0ah\0(h\0h\0e" TENSOR("0") "a.", &storages);
@@ -301,6 +313,30 @@ LMC_TEST(test_bombs)
         lmc_test_put_text(&bytes, ")R");
     lmc_test_put_text(&bytes, ".");
     CU_ASSERT_FALSE(is_understood(bytes.at, bytes.nbytes));
+}
+
+/* A tensor of 64 dimensions, again and again: 2 bytes of the pickle each, of which a KiB would be kept. */
+LMC_TEST(test_memory_of_views)
+{
+    static lmc_test_bytes bytes;
+    st_storages storages;
+    static const char tensor[] =
+        PROTO "](" V2 "(" STORAGE_BEGIN "FloatStorage\n" TEXT("\1", "0") STORAGE_END "K\0";
+    lmc_test_put(&bytes, tensor, sizeof tensor - 1);
+    for (int i = 0; i < 2; i++) { /* shape and strides */
+        lmc_test_put_text(&bytes, "(");
+        for (int k = 0; k < 64; k++)
+            lmc_test_put_text(&bytes, "K\1");
+        lmc_test_put_text(&bytes, "t");
+    }
+    lmc_test_put(&bytes, "\x89NtRq\0", 6);
+    for (int i = 0; i < 100000; i++)
+        lmc_test_put(&bytes, "h\0", 2);
+    lmc_test_put_text(&bytes, "e.");
+    CU_ASSERT_TRUE(find(bytes.at, bytes.nbytes, "", &storages));
+    CU_ASSERT_TRUE(storages.has_too_many_views);
+    CU_ASSERT_TRUE(storages.dims.capacity < 8 * bytes.nbytes + (4u << 20));
+    st_storages_free(&storages);
 }
 
 LMC_TEST(test_long_paths)
