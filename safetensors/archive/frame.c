@@ -275,8 +275,14 @@ lmc_status lmc_st_tensor_form(const lmc_st_file *file, uint64_t index, lmc_st_mo
 {
     lmc_form_info found = LMC_INIT(lmc_form_info);
     *mode = LMC_ST_MODE_STORED;
-    if (!lmc_struct_is_known(form, sizeof *form))
-        return LMC_ERR_ARG;
+    if (!lmc_struct_is_known(form, sizeof *form)) {
+        st_call call;
+        lmc_status refused = st_call_begin(&call, file->path, NULL, diag);
+        if (refused == LMC_OK)
+            refused = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                              "the form is not initialised, or of a newer version");
+        return st_call_end(&call, refused);
+    }
     const lmc_status status = read_mode(file, index, mode, &found, diag);
     lmc_struct_copy(form, &found, lmc_struct_size(form));
     return status;

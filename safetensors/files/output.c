@@ -254,16 +254,16 @@ static int commit_file(st_output *output, const st_options *options, const char 
     *what = "cannot write";
     if (!options->no_fsync && (os_errno = os_sync(fd)) != 0)
         return os_errno;
+    /* a file system may report only when a descriptor is closed that it could not write; a file without a name gets
+     * one through another descriptor */
+    output->fd = is_named ? -1 : os_duplicate(fd);
+    const int duplicate_errno = is_named || output->fd >= 0 ? 0 : errno;
+    os_errno = os_close(fd);
+    if (os_errno != 0 || duplicate_errno != 0)
+        return os_errno != 0 ? os_errno : duplicate_errno;
     *what = "cannot give the finished file its name";
-    if (!is_named)
-        os_errno = link_unnamed(output, options->force);
-    output->fd = -1;
-    /* a network file system may report only now that it could not write */
-    const int close_errno = os_close(fd);
-    if (close_errno != 0 && is_named)
-        return close_errno;
-    if (is_named)
-        os_errno = rename_temp(&output->place, output->temp_path, options->force);
+    os_errno = is_named ? rename_temp(&output->place, output->temp_path, options->force)
+                        : link_unnamed(output, options->force);
     if (os_errno != 0)
         return os_errno;
     if (!options->no_fsync)

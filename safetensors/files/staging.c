@@ -328,6 +328,7 @@ static int replace_old(st_staging *staging)
     if (is_taken(staging->fd, staging->parent_fd, target) ||
         is_taken(staging->old_fd, staging->parent_fd, lmc_last_component(staging->path))) {
         (void)exchange_directories(staging);
+        (void)os_set_permissions(staging->old_fd, found.permissions);
         return ENOENT;
     }
     return 0;

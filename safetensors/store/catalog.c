@@ -19,6 +19,12 @@ typedef struct listing {
     st_buffer room;
 } listing;
 
+/* A time of a file as one number, modulo 2^64: it is compared for equality only. */
+static int64_t mtime_ns(const st_attributes *attributes)
+{
+    return (int64_t)((uint64_t)attributes->modified_s * 1000000000u + (uint64_t)attributes->modified_ns);
+}
+
 static lmc_status add_entry(listing *listing, size_t model, const char *folder, const st_dir_entry *entry,
                             int is_archive)
 {
@@ -33,8 +39,7 @@ static lmc_status add_entry(listing *listing, size_t model, const char *folder, 
                                   .model = model,
                                   .is_archive = is_archive,
                                   .nbytes = entry->nbytes,
-                                  .mtime_ns = entry->attributes.modified_s * 1000000000 +
-                                              entry->attributes.modified_ns};
+                                  .mtime_ns = mtime_ns(&entry->attributes)};
     if (!place) {
         st_release(memory, path);
         return st_fail_nomem(store->diag);
@@ -426,11 +431,10 @@ static lmc_status note_file(st_catalog *catalog, const char *name, const char *f
 {
     const st_store_session *const store = catalog->store;
     const lmc_allocator *const memory = store->options->allocator;
-    const int64_t mtime_ns = entry->attributes.modified_s * 1000000000 + entry->attributes.modified_ns;
     char *const path = lmc_path_join(memory, folder + strlen(store->path) + 1, entry->path, "");
     const lmc_status status =
-        path ? st_index_add_file(&catalog->index, name, path, entry->nbytes, mtime_ns, sketched->tensors,
-                                 sketched->tensor_count, NULL, store->diag)
+        path ? st_index_add_file(&catalog->index, name, path, entry->nbytes, mtime_ns(&entry->attributes),
+                                 sketched->tensors, sketched->tensor_count, NULL, store->diag)
              : st_fail_nomem(store->diag);
     st_release(memory, path);
     return status;

@@ -59,6 +59,12 @@ static lmc_status open_file(const choice *choice, uint32_t id, lmc_st_file **fil
     return status;
 }
 
+/* What cannot be read is no base; every other failure ends the choice. */
+static int is_unreadable(lmc_status status)
+{
+    return status != LMC_OK && status != LMC_ERR_NOMEM && status != LMC_ERR_CANCELLED;
+}
+
 /* *is_equal: the tensor of the source has the content of the relative. */
 static lmc_status compare_content(const choice *choice, const st_relative *relative, const lmc_st_file *file,
                                   const st_content_room *room, unsigned char *piece, int *is_equal)
@@ -113,10 +119,10 @@ static lmc_status keep_equal(choice *choice, unsigned char *has_equal, unsigned 
                 opened = (struct opened){.id = relative.file};
                 status = open_file(choice, relative.file, &opened.file);
             }
-            if (status == LMC_OK)
+            if (status == LMC_OK && opened.file) /* it was not opened for an earlier tensor either */
                 status = compare_content(choice, &relative, opened.file, &room, piece, &is_kept);
-            if (status != LMC_OK && status != LMC_ERR_NOMEM && status != LMC_ERR_CANCELLED)
-                status = LMC_OK; /* what cannot be read is no base */
+            if (is_unreadable(status))
+                status = LMC_OK;
             has_equal[relative.wanted] |= is_kept;
         }
         if (is_kept)
@@ -150,10 +156,15 @@ static lmc_status give_matches(const choice *choice, const size_t *chosen, st_ba
             lmc_st_file *file = NULL;
             const st_catalog_file *const found = st_catalog_find(&choice->chooser->catalog, relative->file);
             const size_t path_nbytes = strlen(found->path) - strlen(LMC_ARCHIVE_SUFFIX);
-            if (id_count == LMC_ST_ARCHIVE_BASES_MAX || !st_base_path_is_valid(found->path, path_nbytes) ||
-                open_file(choice, relative->file, &file) != LMC_OK)
+            if (id_count == LMC_ST_ARCHIVE_BASES_MAX || !st_base_path_is_valid(found->path, path_nbytes))
                 continue; /* it is stored without a base */
-            status = st_base_set_add(bases, file, found->path, path_nbytes, memory, choice->diag);
+            status = open_file(choice, relative->file, &file);
+            if (is_unreadable(status)) {
+                status = LMC_OK;
+                continue; /* likewise */
+            }
+            if (status == LMC_OK)
+                status = st_base_set_add(bases, file, found->path, path_nbytes, memory, choice->diag);
             ids[id_count++] = relative->file;
         }
         if (status == LMC_OK)

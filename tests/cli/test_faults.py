@@ -115,16 +115,18 @@ def test_fault(tool, directory, command, variant, call, numbers):
             fail_from_here(job, faults, call, number, options, before, old)
 
 
+@pytest.mark.parametrize("is_named", (True, False), ids=("named", "unnamed"))
 @pytest.mark.parametrize("command", ("convert", "restore"))
-def test_failed_close(tool, directory, command):
-    """A network file system may report only when a file is closed that it could not write: the output, which has a
-    temporary name, does not get its own. Other files may fail to close."""
+def test_failed_close(tool, directory, command, is_named):
+    """A file system may report only when a file is closed that it could not write: the output, which has a temporary
+    name or none, does not get its own. Other files may fail to close."""
     faults = Faults(tool, directory)
     job = Job(command, tool, faults.directory)
     statuses = []
     for occurrence in occurrences("close"):
         job.clear()
-        result, hits = faults.run("%s,close:%d:1:e%d" % (NAMED, occurrence, errno.EIO),
+        rules = [NAMED] if is_named else []
+        result, hits = faults.run(",".join([*rules, "close:%d:1:e%d" % (occurrence, errno.EIO)]),
                                   *job.arguments("-j1", "--no-fsync"))
         if "close" not in hits:
             break

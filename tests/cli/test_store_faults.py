@@ -400,6 +400,31 @@ def case_of(kind, tool, directory):
     return faults, case
 
 
+@pytest.mark.parametrize("call, number, step", [("pread", errno.EIO, 1), ("alloc", errno.ENOMEM, 17)],
+                         ids=["unreadable", "no memory"])
+def test_copy_of_a_dependent_whose_file_fails(tool, directory, call, number, step):
+    """What cannot be read is no base, for its first tensor and for the others. A lack of memory is an error, and no
+    archive without a base."""
+    base = llm(1, 2, 512)
+    folder = os.path.join(directory, "made")
+    faults = Faults(tool, os.path.join(directory, "place"))
+    os.mkdir(faults.directory)
+    store = os.path.join(faults.directory, "store")
+    add(tool, store, write_file(folder, "base", base))
+    add(tool, store, write_file(folder, "tuned", tuned(base)))
+    copy = write_file(folder, "copy", tuned(base))
+    lines, hits, occurrence = [], [call], 1
+    while hits:
+        result, hits = faults.run("%s:%d:1:e%d" % (call, occurrence, number), "store", "add", "-j", "1", store, copy)
+        check(result.status in (0, 3), "%s %d: %d %s" % (call, occurrence, result.status, result.stderr))
+        if result.status == 0:
+            lines.append(result.stdout)
+            check_model(tool, store, "copy", copy)
+            tool.run("store", "drop", store, "copy").expect(0)
+        occurrence += step
+    check(call == "pread" or len(set(lines)) == 1, "stored in other ways: %s" % set(lines))
+
+
 NAMING = ("rename", "link", "unlink", "mkdir", "rmdir", "create", "fsync")
 
 

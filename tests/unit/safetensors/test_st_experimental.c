@@ -89,6 +89,8 @@ LMC_TEST(test_forms)
         CU_ASSERT_EQUAL(lmc_st_tensor_form(file, 1, &mode, &form, &diag), LMC_ERR_ARG);
         form.struct_size++;
         CU_ASSERT_EQUAL(lmc_st_tensor_form(file, 0, &mode, &form, NULL), LMC_ERR_ARG);
+        CU_ASSERT_EQUAL(lmc_st_tensor_form(file, 0, &mode, &form, &diag), LMC_ERR_ARG);
+        CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "not initialised"));
         lmc_st_close(file);
     }
 }
