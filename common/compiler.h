@@ -26,6 +26,10 @@
 
 #define LMC_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* What a macro stands for, as a string. */
+#define LMC_TEXT_OF(macro) LMC_TEXT_OF_TOKENS(macro)
+#define LMC_TEXT_OF_TOKENS(tokens) #tokens
+
 LMC_INLINE size_t lmc_min_size(size_t a, size_t b)
 {
     return a < b ? a : b;

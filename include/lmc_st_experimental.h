@@ -47,9 +47,9 @@ LMC_API int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_b
                                uint64_t *number, uint64_t *base_index);
 
 /* Makes the open file `base` the base file of `file` whose size and header it has; none is looked for then. `base`
- * stays the caller's, who closes it after `file`. It serves one file at a time. Reads of `file` may run during the call,
- * but no call with `base` during this one and during lmc_st_close() of `file`; for a chain, one lmc_st_use_base() at a
- * time. If several base files have this size and header, it becomes the first that is not open.
+ * stays the caller's, who closes it after `file`. It serves one file at a time. Reads of `file` may run during the
+ * call, but no call with `base` during this one and during lmc_st_close() of `file`; for a chain, one
+ * lmc_st_use_base() at a time. If several base files have this size and header, it becomes the first that is not open.
  * Errors: LMC_ERR_BASE (it has another size or header, or needs `file`), LMC_ERR_LIMIT (as lmc_st_open_base()),
  * LMC_ERR_ARG (`file` needs no base, or has it already; `base` serves another file). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag);
@@ -130,7 +130,8 @@ LMC_API uint32_t lmc_st_row_nbytes(const lmc_st_file *file, uint64_t index);
 LMC_API uint64_t lmc_st_skeleton_nbytes(const lmc_st_file *file);
 
 /* Reads bytes [offset, offset + nbytes) of the skeleton; those of an archive are verified. Reading in order, a MiB at
- * a time, reads nothing twice. Errors: LMC_ERR_ARG (the skeleton has fewer bytes), and as lmc_st_read(). */
+ * a time, unpacks nothing twice; each call reads the index of the pieces. Errors: LMC_ERR_ARG (the skeleton has fewer
+ * bytes), and as lmc_st_read(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_skeleton_read(const lmc_st_file *file, uint64_t offset, size_t nbytes,
                                                       void *dst, lmc_st_diag *diag);
 

@@ -63,12 +63,10 @@ const char *lmc_status_text(lmc_status status)
     return "unknown status";
 }
 
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
-
 const char *lmc_version_text(void)
 {
-    return TEXT(LMC_VERSION_MAJOR) "." TEXT(LMC_VERSION_MINOR) "." TEXT(LMC_VERSION_PATCH);
+    return LMC_TEXT_OF(LMC_VERSION_MAJOR) "." LMC_TEXT_OF(LMC_VERSION_MINOR) "." LMC_TEXT_OF(
+        LMC_VERSION_PATCH);
 }
 
 unsigned lmc_version_number(void)

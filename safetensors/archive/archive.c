@@ -32,11 +32,11 @@ static lmc_status detect_archive(const lmc_st_file *file, int *is_archive, lmc_s
     *is_archive = 0;
     if (status != LMC_OK)
         return st_fail_nomem(diag);
-    if (is_marked && strcmp(version, "1") != 0) {
+    if (is_marked && strcmp(version, ST_MARK_VERSION) != 0) {
         char shown[48];
         lmc_text_escape(shown, sizeof shown, version, strlen(version));
         return st_fail(diag, LMC_ERR_UNSUPPORTED, 8 + header->metadata.offset,
-                       "the archive needs a newer version: lmc_archive \"%s\"", shown);
+                       "the archive needs a newer version: " ST_MARK_KEY " \"%s\"", shown);
     }
     *is_archive = is_marked;
     if (is_marked || !has_table_name(header) || header->tensors[0].end < sizeof magic ||
@@ -56,10 +56,11 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
     const st_header *const header = &file->header;
     const uint64_t offset = 8 + header->text_nbytes;
     if (!has_table_name(header))
-        return st_fail(diag, LMC_ERR_CORRUPT, 8 + header->metadata.offset,
-                       "the archive has no table: its __metadata__ say that it is one (\"format\": \"lmc\", "
-                       "\"lmc_archive\": \"1\"), but no tensor \"" ST_ARCHIVE_TABLE_NAME
-                       "\" comes first; if it is a plain safetensors file, remove these two entries");
+        return st_fail(
+            diag, LMC_ERR_CORRUPT, 8 + header->metadata.offset,
+            "the archive has no table: its __metadata__ say that it is one (\"format\": \"" ST_MARK_FORMAT
+            "\", \"" ST_MARK_KEY "\": \"" ST_MARK_VERSION "\"), but no tensor \"" ST_ARCHIVE_TABLE_NAME
+            "\" comes first; if it is a plain safetensors file, remove these two entries");
     const uint64_t table_nbytes = header->tensors[0].end;
     if (table_nbytes > file->input.nbytes - offset) /* possible in a file that may be short */
         return st_fail(diag, LMC_ERR_TRUNCATED, file->input.nbytes,

@@ -16,7 +16,7 @@ typedef struct st_open {
     void *user;
     uint64_t nbytes;
     const volatile int *cancel;     /* while a stream is read; may be NULL */
-    const lmc_allocator *allocator; /* NULL: malloc */
+    const lmc_allocator *allocator; /* NULL: calloc and free */
     const lmc_st_file *dependent;   /* the open file whose base this may be; else NULL */
     int may_be_short;               /* 1: accept an archive that ends early or goes on (salvage) */
     int is_raw_allowed;             /* 1: a file of no known kind is cut into pieces */

@@ -21,7 +21,8 @@ static void put_entry(st_json_out *out, uint64_t begin, uint64_t nbytes)
  * within the capacity. */
 static size_t put_header(st_json_out *out, const st_archive_parts *parts, const uint64_t *frame_nbytes)
 {
-    static const char metadata[] = "\"__metadata__\":{\"format\":\"lmc\",\"lmc_archive\":\"1\"}";
+    static const char metadata[] =
+        "\"__metadata__\":{\"format\":\"" ST_MARK_FORMAT "\",\"" ST_MARK_KEY "\":\"" ST_MARK_VERSION "\"}";
     const st_header *const original = parts->original;
     uint64_t begin = parts->table_nbytes;
     size_t count = 0;

@@ -47,9 +47,4 @@ lmc_status st_skeleton_get(st_skeleton *skeleton, uint64_t offset, const unsigne
 /* Reads and verifies all of the skeleton. Errors: IO, NOMEM, damage. */
 lmc_status st_skeleton_check(const lmc_st_file *source, lmc_st_diag *diag);
 
-/* Reads bytes [offset, offset + nbytes) of the skeleton of any open file, plain or archive. Errors: ARG (there are not
- * so many), and as st_skeleton_open(). */
-lmc_status st_read_skeleton(const lmc_st_file *file, uint64_t offset, size_t nbytes, void *dst,
-                            lmc_st_diag *diag);
-
 #endif

@@ -1,5 +1,5 @@
 /*
- * memory.h - where liblmc_st's memory comes from: the caller's allocator, or malloc(). Whatever owns
+ * memory.h - where liblmc_st's memory comes from: the caller's allocator, or calloc(). Whatever owns
  * memory keeps a pointer to the functions it came from; they are a copy that belongs to the open file or
  * to the running call.
  */

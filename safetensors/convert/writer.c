@@ -270,7 +270,7 @@ static lmc_status make_header(const lmc_st_writer *writer, const writer_tensor *
     if (status != LMC_OK)
         return st_fail_nomem(diag);
     return is_marked ? st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                               "the metadata (format, lmc_archive) are those of an LMC archive")
+                               "the metadata (format, " ST_MARK_KEY ") are those of an LMC archive")
                      : LMC_OK;
 }
 

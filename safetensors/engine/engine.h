@@ -1,6 +1,6 @@
 /*
  * engine.h - worker threads over the tensors of a file, in bounded memory. It knows order, threads and failure; what is
- * done to a tensor is the caller's (convert, restore, verify).  * Each large tensor is first prepared (one job), a few
+ * done to a tensor is the caller's (convert, restore, verify). Each large tensor is first prepared (one job), a few
  * tensors ahead of the others, and then done in parts of some blocks each (a job a part). Small tensors that follow one
  * another are a batch: one job does all that there is to do to them. Jobs are handed out in the order of the file; a
  * part or batch that must write behind all earlier ones waits for its order. So the output does not depend on the

@@ -360,8 +360,8 @@ int st_metadata_is_marked(const st_header *header, char *version, lmc_status *st
         return 0;
     }
     const char *const format = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, "format"));
-    const char *const found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, "lmc_archive"));
-    const int is_marked = format && strcmp(format, "lmc") == 0 && found;
+    const char *const found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, ST_MARK_KEY));
+    const int is_marked = format && strcmp(format, ST_MARK_FORMAT) == 0 && found;
     if (is_marked)
         snprintf(version, ST_METADATA_VERSION_NBYTES, "%s", found);
     cJSON_Delete(map);

@@ -101,6 +101,11 @@ st_listed st_header_listed(const st_header *header, size_t index);
 /* Finds a tensor of the listing by its name. Returns 1 and sets *index, or returns 0. */
 int st_header_find_listed(const st_header *header, st_string name, size_t *index);
 
+/* The marks of an archive, entries of `__metadata__`: "format", and the version. */
+#define ST_MARK_FORMAT "lmc"
+#define ST_MARK_KEY "lmc_archive"
+#define ST_MARK_VERSION "1"
+
 #define ST_METADATA_VERSION_NBYTES 16
 
 /* 1 if `__metadata__` has the marks of an archive, as no large map has, and none with a NUL in a key or value. version

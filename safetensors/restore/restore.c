@@ -230,7 +230,7 @@ static lmc_status decode_blocks(st_worker *worker, const restore_item *item, st_
                                   : status;
 }
 
-/* Looks for the damaged blocks of a blocks, one block at a time. */
+/* Looks for the damaged blocks of a job, one block at a time. */
 static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot,
                               const st_blocks *blocks)
 {

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define MARK_FORMAT "lmc-store"
 #define MARK_NBYTES_MAX 4096
 #define MARK_DEPTH_MAX 16
 
@@ -80,7 +79,8 @@ static int read_members(st_json *json, int *has_format, uint64_t *version)
     st_span key, value;
     for (size_t count = 0; st_json_next(json, '{', &count, &key);) {
         if (st_json_string_is(json->text, key, "format"))
-            *has_format = st_json_string(json, &value) && st_json_string_is(json->text, value, MARK_FORMAT);
+            *has_format =
+                st_json_string(json, &value) && st_json_string_is(json->text, value, ST_STORE_FORMAT);
         else if (st_json_string_is(json->text, key, "version"))
             st_json_u64(json, version);
         else

@@ -16,7 +16,7 @@
 
 #define OPEN_TRIES 10
 
-#define MARK_TEXT "{\"format\":\"lmc-store\",\"version\":1}\n"
+#define MARK_TEXT "{\"format\":\"" ST_STORE_FORMAT "\",\"version\":" LMC_TEXT_OF(ST_STORE_VERSION) "}\n"
 
 char *st_store_path(const st_store_session *store, const char *name)
 {

@@ -1,5 +1,5 @@
 /*
- * directory.c - converts, restores and verifies a directory of models, file by file. First it reads the tree and
+ * directory.c - converts and restores a directory of models, file by file. First it reads the tree and
  * refuses what can be refused. Then the new directory grows beside its place, and takes its name when it is complete.
  */
 #include "safetensors/tree/directory.h"
