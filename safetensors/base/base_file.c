@@ -154,13 +154,14 @@ static void measure_open(const lmc_st_file *file, size_t *file_count, uint64_t *
 static lmc_status check_chain(const lmc_st_file *file, const lmc_st_file *base, lmc_st_diag *diag)
 {
     size_t file_count = 0;
+    size_t open_count = 0;
     uint64_t headers_nbytes = 0;
-    measure_open(base, &file_count, &headers_nbytes);
-    headers_nbytes += st_file_headers_nbytes(file);
     for (const lmc_st_file *at = file; at; at = at->dependent, file_count++)
         if (at == base)
             return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET, "the base needs this file itself");
-    if (file_count > LMC_ST_CHAIN_MAX)
+    measure_open(base, &open_count, &headers_nbytes); /* `file`, whose slot is locked, is not among them */
+    headers_nbytes += st_file_headers_nbytes(file);
+    if (file_count + open_count > LMC_ST_CHAIN_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a chain of bases has more than %d files",
                        LMC_ST_CHAIN_MAX);
     if (headers_nbytes > LMC_ST_CHAIN_HEADER_NBYTES_MAX)
