@@ -284,6 +284,22 @@ lmc_status st_content_verify(const st_content *content, const st_content_room *r
     return status;
 }
 
+/* A content of at most so many bytes is decoded as a whole. */
+#define WHOLE_NBYTES_MAX ((size_t)512 << 10)
+
+lmc_status st_content_copy(const st_content *content, const st_content_room *room, st_content_window *window,
+                           uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag)
+{
+    if (offset < window->begin || offset + nbytes > window->end) {
+        const int is_whole = content->unit_nbytes > 1 && content->nbytes <= WHOLE_NBYTES_MAX;
+        window->begin = is_whole ? 0 : offset;
+        window->end = is_whole ? content->nbytes : offset + nbytes;
+        LMC_TRY(st_content_read(content, room, window->begin, window->end, &window->bytes, diag));
+    }
+    memcpy(dst, window->bytes + (offset - window->begin), nbytes);
+    return LMC_OK;
+}
+
 /* ---- faults ---- */
 
 lmc_status st_content_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag)

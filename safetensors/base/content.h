@@ -53,7 +53,19 @@ void st_content_free(st_content *content);
 lmc_status st_content_read(const st_content *content, const st_content_room *room, uint64_t begin,
                            uint64_t end, const unsigned char **bytes, lmc_st_diag *diag);
 
-/* The same of the base of `frame`, for these blocks of it. *bytes is NULL if it has none. */
+/* What st_content_copy() has decoded last. All zero: nothing. */
+typedef struct st_content_window {
+    uint64_t begin, end;
+    const unsigned char *bytes;
+} st_content_window;
+
+/* Copies bytes [offset, offset + nbytes) of a content, of which some places are read in ascending order: what must be
+ * decoded for one serves the next, and of a small tensor that is all. Nobody else uses the room meanwhile. Errors: as
+ * st_content_read(). */
+lmc_status st_content_copy(const st_content *content, const st_content_room *room, st_content_window *window,
+                           uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag);
+
+/* As st_content_read() for the base of `frame`, for these blocks of it. *bytes is NULL if it has none. */
 lmc_status st_content_read_base(const st_content *base, const st_content_room *room, const st_frame *frame,
                                 uint64_t first, uint64_t count, const unsigned char **bytes,
                                 lmc_st_diag *diag);

@@ -57,31 +57,16 @@ typedef struct sampler {
     const st_options *options;
 } sampler;
 
-/* Part of the content of a tensor of the base. */
-typedef struct base_part {
-    st_content content;
-    uint64_t begin, end;
-    const unsigned char *bytes;
-} base_part;
-
-/* part: of the tensor, if it is of the base. What must be decoded for one place serves the next: all of a small
- * tensor is. */
+/* content, window: of the tensor, if it is of the base. */
 static lmc_status read_own(const sampler *sampler, st_worker *worker, const st_candidate *one,
-                           base_part *part, uint64_t offset, unsigned char *dst, size_t nbytes)
+                           const st_content *content, st_content_window *window, uint64_t offset,
+                           unsigned char *dst, size_t nbytes)
 {
-    if (one->place == LMC_ST_BASE_SELF)
-        return sampler->source->read(sampler->source, one->index, offset, dst, nbytes, &worker->diag);
-    if (offset < part->begin || offset + nbytes > part->end) {
-        const st_content *const content = &part->content;
-        const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
-                                      &worker->stored};
-        const int is_whole = content->unit_nbytes > 1 && content->nbytes <= ST_PART_NBYTES;
-        part->begin = is_whole ? 0 : offset;
-        part->end = is_whole ? content->nbytes : offset + nbytes;
-        LMC_TRY(st_content_read(content, &room, part->begin, part->end, &part->bytes, &worker->diag));
-    }
-    memcpy(dst, part->bytes + (offset - part->begin), nbytes);
-    return LMC_OK;
+    const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
+                                  &worker->stored};
+    return one->place == LMC_ST_BASE_SELF
+               ? sampler->source->read(sampler->source, one->index, offset, dst, nbytes, &worker->diag)
+               : st_content_copy(content, &room, window, offset, dst, nbytes, &worker->diag);
 }
 
 static lmc_status take_fingerprint(const sampler *sampler, st_worker *worker, st_candidate *one)
@@ -91,28 +76,30 @@ static lmc_status take_fingerprint(const sampler *sampler, st_worker *worker, st
     unsigned char sample[SAMPLE_NBYTES_MAX];
     unsigned char wide[2 * PLACE_NBYTES_MAX];
     size_t filled = 0;
-    base_part base = {0};
+    st_content content = {0};
+    st_content_window window = {0};
     lmc_status status = LMC_OK;
     if (one->place == LMC_ST_BASE_FILE)
-        status = st_content_open(&base.content, sampler->base, worker->ctx, one->index, worker->memory,
-                                 &worker->diag);
+        status =
+            st_content_open(&content, sampler->base, worker->ctx, one->index, worker->memory, &worker->diag);
     const size_t place_count = sampling->list_places(one->nbytes, places);
     for (size_t i = 0; i < place_count && status == LMC_OK; i++) {
         const uint64_t left = one->nbytes - places[i];
         const size_t nbytes = left < sampling->place_nbytes ? (size_t)left : sampling->place_nbytes;
         if (one->form == LMC_BASE_PLAIN) {
-            status = read_own(sampler, worker, one, &base, places[i], sample + filled, nbytes);
+            status = read_own(sampler, worker, one, &content, &window, places[i], sample + filled, nbytes);
         } else {
             const unsigned scale = st_base_scale((lmc_base_form)one->form);
-            status = read_own(sampler, worker, one, &base, scale * places[i], wide, scale * nbytes);
+            status =
+                read_own(sampler, worker, one, &content, &window, scale * places[i], wide, scale * nbytes);
             if (status == LMC_OK)
                 lmc_base_round((lmc_base_form)one->form, wide, nbytes / 2, sample + filled);
         }
-        if (status == LMC_OK && one->sketch)
-            memcpy(one->sketch + i * ST_SKETCH_PLACE_NBYTES, sample + filled, ST_SKETCH_PLACE_NBYTES);
+        if (status == LMC_OK && one->excerpt)
+            memcpy(one->excerpt + i * ST_EXCERPT_PLACE_NBYTES, sample + filled, ST_EXCERPT_PLACE_NBYTES);
         filled += nbytes;
     }
-    st_content_free(&base.content);
+    st_content_free(&content);
     if (status == LMC_OK)
         one->fingerprint = st_hash(sample, filled);
     return status;

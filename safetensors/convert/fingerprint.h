@@ -10,8 +10,8 @@
 typedef struct st_candidate {
     uint64_t nbytes; /* of the content that it gives */
     uint64_t fingerprint;
-    unsigned char
-        *sketch; /* ST_SKETCH_NBYTES of its content, which the fingerprint leaves there; NULL: none wanted */
+    unsigned char *
+        excerpt; /* ST_EXCERPT_NBYTES of its content, which the fingerprint leaves there; NULL: none wanted */
     uint32_t index;
     uint16_t dtype; /* of the content that it gives */
     uint8_t place;  /* lmc_st_base_place: a tensor of the source, or of the base */
@@ -34,9 +34,9 @@ static inline st_candidate st_candidate_of(const st_source *source, size_t index
 
 #define ST_FINGERPRINT_PLACE_COUNT_MAX 8
 
-/* A sketch: so many bytes of each place of a sampling that has all places, with so many bytes at each or more. */
-#define ST_SKETCH_PLACE_NBYTES 32
-#define ST_SKETCH_NBYTES (ST_FINGERPRINT_PLACE_COUNT_MAX * ST_SKETCH_PLACE_NBYTES)
+/* An excerpt: so many bytes of each place of a sampling that has all places, with so many bytes at each or more. */
+#define ST_EXCERPT_PLACE_NBYTES 32
+#define ST_EXCERPT_NBYTES (ST_FINGERPRINT_PLACE_COUNT_MAX * ST_EXCERPT_PLACE_NBYTES)
 
 /* Where the values are that a fingerprint is made of. */
 typedef struct st_sampling {
@@ -53,7 +53,7 @@ int st_candidate_compare(const st_candidate *a, const st_candidate *b);
 /* By kind, then fingerprint; of equal ones, the plain come first, then by their order in the file. */
 void st_candidates_sort(st_candidate *candidates, size_t count);
 
-/* Takes the fingerprints, and the sketches, of those that are needed, with several threads. base: NULL if no candidate
+/* Takes the fingerprints, and the excerpts, of those that are needed, with several threads. base: NULL if no candidate
  * is of the base.
  * Errors: IO, NOMEM, CANCELLED, what the source's read returned, what reading the base gives. */
 lmc_status st_fingerprints_take(const st_sampling *sampling, const st_source *source, const lmc_st_file *base,

@@ -4,7 +4,7 @@
  *
  * A rule gives each tensor a number, its fingerprint, and pairs those of one kind whose numbers are equal. The values
  * of a sample make one number, a name without some of its parts another, the order in the file the third. Pairs of
- * equal values are matches. Pairs of the other rules are proposals: a sketch of the values chooses among them.
+ * equal values are matches. Pairs of the other rules are proposals: an excerpt of the values chooses among them.
  */
 #include "safetensors/convert/match.h"
 
@@ -20,10 +20,10 @@
 /* Base candidates with equal values whose shapes are compared, for a file made to have many of them. */
 #define TRIES_MAX 16
 
-/* Tensors with fewer bytes have no sketch: it would take more than a sixteenth of their memory. */
-#define SKETCHED_NBYTES_MIN (16 * ST_SKETCH_NBYTES)
+/* Tensors with fewer bytes have no excerpt: it would take more than a sixteenth of their memory. */
+#define EXCERPTED_NBYTES_MIN (16 * ST_EXCERPT_NBYTES)
 
-/* Base candidates whose sketches are compared with that of a tensor for its place in the order of the file: one for so
+/* Base candidates whose excerpts are compared with that of a tensor for its place in the order of the file: one for so
  * many bytes of the tensor, so that the comparisons take no time beside its encoding. */
 #define ORDER_TRY_NBYTES ((uint64_t)128 << 10)
 #define ORDER_TRIES_MAX 64
@@ -32,7 +32,7 @@
 typedef struct proposal {
     int is_there;
     uint32_t base;
-    unsigned distance; /* of the sketches; 0 without them */
+    unsigned distance; /* of the excerpts; 0 without them */
 } proposal;
 
 typedef struct search {
@@ -46,7 +46,7 @@ typedef struct search {
     st_candidate *wanted;
     size_t wanted_count;
     proposal *proposals;     /* one for each of the wanted, once values have been compared */
-    unsigned char *sketches; /* of candidates, then of the wanted */
+    unsigned char *excerpts; /* of candidates, then of the wanted */
     unsigned char *is_taken; /* per tensor of the base: it has a match */
     lmc_st_diag *diag;
 } search;
@@ -121,18 +121,18 @@ static size_t lower_bound(const search *search, const st_candidate *one,
     return begin;
 }
 
-/* Hands out room for the sketches of those that other rules may propose, or for which they may; NULL: only counts
+/* Hands out room for the excerpts of those that other rules may propose, or for which they may; NULL: only counts
  * them. */
-static size_t place_sketches(st_candidate *list, size_t count, unsigned char *room)
+static size_t place_excerpts(st_candidate *list, size_t count, unsigned char *room)
 {
-    size_t sketch_count = 0;
+    size_t excerpt_count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (list[i].is_needed && list[i].form == LMC_BASE_PLAIN && list[i].nbytes >= SKETCHED_NBYTES_MIN) {
-            list[i].sketch = !room ? NULL : room + ST_SKETCH_NBYTES * sketch_count;
-            sketch_count++;
+        if (list[i].is_needed && list[i].form == LMC_BASE_PLAIN && list[i].nbytes >= EXCERPTED_NBYTES_MIN) {
+            list[i].excerpt = !room ? NULL : room + ST_EXCERPT_NBYTES * excerpt_count;
+            excerpt_count++;
         }
     }
-    return sketch_count;
+    return excerpt_count;
 }
 
 /* ---- matches ---- */
@@ -162,8 +162,8 @@ static void choose_base(search *search, const st_candidate *one)
     }
 }
 
-/* Only tensors and base candidates of one kind need fingerprints. is_sketched: sketches are taken too. */
-static lmc_status match_values(search *search, int is_sketched)
+/* Only tensors and base candidates of one kind need fingerprints. has_excerpts: excerpts are taken too. */
+static lmc_status match_values(search *search, int has_excerpts)
 {
     list_wanted(search);
     st_candidates_sort(search->candidates, search->candidate_count);
@@ -178,16 +178,16 @@ static lmc_status match_values(search *search, int is_sketched)
             search->candidates[j].is_needed = 1;
         }
     }
-    if (is_sketched) {
-        const size_t base_count = place_sketches(search->candidates, search->candidate_count, NULL);
-        const size_t own_count = place_sketches(search->wanted, search->wanted_count, NULL);
-        search->sketches =
-            st_allocate(search->options->allocator, (base_count + own_count + 1) * ST_SKETCH_NBYTES);
-        if (!search->sketches)
+    if (has_excerpts) {
+        const size_t base_count = place_excerpts(search->candidates, search->candidate_count, NULL);
+        const size_t own_count = place_excerpts(search->wanted, search->wanted_count, NULL);
+        search->excerpts =
+            st_allocate(search->options->allocator, (base_count + own_count + 1) * ST_EXCERPT_NBYTES);
+        if (!search->excerpts)
             return st_fail_nomem(search->diag);
-        place_sketches(search->candidates, search->candidate_count, search->sketches);
-        place_sketches(search->wanted, search->wanted_count,
-                       search->sketches + base_count * ST_SKETCH_NBYTES);
+        place_excerpts(search->candidates, search->candidate_count, search->excerpts);
+        place_excerpts(search->wanted, search->wanted_count,
+                       search->excerpts + base_count * ST_EXCERPT_NBYTES);
     }
     LMC_TRY(take_fingerprints(search, search->candidates, search->candidate_count));
     LMC_TRY(take_fingerprints(search, search->wanted, search->wanted_count));
@@ -207,8 +207,9 @@ static int has_shapes(const search *search)
            search->base->container == LMC_ST_CONTAINER_SAFETENSORS;
 }
 
-/* Bits that it takes to say how the elements of two sketches differ. */
-static unsigned sketch_distance(const unsigned char *a, const unsigned char *b, size_t nbytes, unsigned dtype)
+/* Bits that it takes to say how the elements of two excerpts differ. */
+static unsigned excerpt_distance(const unsigned char *a, const unsigned char *b, size_t nbytes,
+                                 unsigned dtype)
 {
     const unsigned element_nbits = dtype == LMC_DTYPE_C64 ? 32 : lmc_dtype_nbits((lmc_dtype)dtype);
     const unsigned element_nbytes = element_nbits < 8 ? 1 : element_nbits / 8;
@@ -238,12 +239,12 @@ static void propose(search *search, size_t number, const st_candidate *candidate
     if (has_shapes(search) &&
         !st_header_same_shape(search->source->header, one->index, &search->base->header, candidate->index))
         return;
-    if (one->sketch && candidate->sketch) {
-        const size_t rest = ST_SKETCH_NBYTES - ST_SKETCH_PLACE_NBYTES;
-        distance = sketch_distance(one->sketch, candidate->sketch, ST_SKETCH_NBYTES, one->dtype);
+    if (one->excerpt && candidate->excerpt) {
+        const size_t rest = ST_EXCERPT_NBYTES - ST_EXCERPT_PLACE_NBYTES;
+        distance = excerpt_distance(one->excerpt, candidate->excerpt, ST_EXCERPT_NBYTES, one->dtype);
         const unsigned elsewhere =
-            sketch_distance(one->sketch, candidate->sketch + ST_SKETCH_PLACE_NBYTES, rest, one->dtype) +
-            sketch_distance(one->sketch + rest, candidate->sketch, ST_SKETCH_PLACE_NBYTES, one->dtype);
+            excerpt_distance(one->excerpt, candidate->excerpt + ST_EXCERPT_PLACE_NBYTES, rest, one->dtype) +
+            excerpt_distance(one->excerpt + rest, candidate->excerpt, ST_EXCERPT_PLACE_NBYTES, one->dtype);
         if (distance >= elsewhere - elsewhere / 16)
             return;
     }
@@ -276,7 +277,7 @@ static void propose_named(search *search, size_t own_nbytes, size_t base_nbytes,
 }
 
 /* Proposes the candidate that stands, among those of its kind, where the tensor does among those of its own, then the
- * ones around it. Only a sketch can tell whether the order is the same. */
+ * ones around it. Only an excerpt can tell whether the order is the same. */
 static void propose_in_order(search *search)
 {
     size_t place = 0;
@@ -291,7 +292,7 @@ static void propose_in_order(search *search)
         const size_t count = lower_bound(search, &one, st_candidate_compare) - begin;
         const uint64_t most = one.nbytes / ORDER_TRY_NBYTES;
         const size_t tries = most > ORDER_TRIES_MAX ? ORDER_TRIES_MAX : most > 1 ? (size_t)most : 1;
-        if (!one.sketch)
+        if (!one.excerpt)
             continue;
         for (size_t tried = 0; tried < tries; tried++) {
             const size_t away = (tried + 1) / 2;
@@ -439,7 +440,7 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
     st_release(memory, search.wanted);
     st_release(memory, search.proposals);
     st_release(memory, search.is_taken);
-    st_release(memory, search.sketches);
+    st_release(memory, search.excerpts);
     return status;
 }
 

@@ -106,9 +106,7 @@ typedef struct sketched {
     size_t index;
     const st_content *content;
     const st_content_room *room;
-    /* what was decoded */
-    uint64_t begin, end;
-    const unsigned char *bytes;
+    st_content_window window;
     lmc_st_diag *diag;
 } sketched;
 
@@ -117,15 +115,7 @@ static lmc_status read_sketched(void *user, uint64_t offset, void *dst, size_t n
     sketched *const one = user;
     if (one->source)
         return one->source->read(one->source, one->index, offset, dst, nbytes, one->diag);
-    const st_content *const content = one->content;
-    if (offset < one->begin || offset + nbytes > one->end) {
-        const int is_whole = content->unit_nbytes > 1 && content->nbytes <= ST_PART_NBYTES;
-        one->begin = is_whole ? 0 : offset;
-        one->end = is_whole ? content->nbytes : offset + nbytes;
-        LMC_TRY(st_content_read(content, one->room, one->begin, one->end, &one->bytes, one->diag));
-    }
-    memcpy(dst, one->bytes + (offset - one->begin), nbytes);
-    return LMC_OK;
+    return st_content_copy(one->content, one->room, &one->window, offset, dst, nbytes, one->diag);
 }
 
 static lmc_status sketch_tensor(const st_header *header, size_t index, sketched *one, st_index_tensor *tensor)
@@ -136,7 +126,7 @@ static lmc_status sketch_tensor(const st_header *header, size_t index, sketched 
         .nbytes = nbytes, .row_nbytes = st_header_row_nbytes(header, described), .dtype = described->dtype};
     tensor->has_head = described->rank >= 2 && st_sketch_head_nbytes(nbytes) > 0 && tensor->row_nbytes > 0;
     one->index = index;
-    one->begin = one->end = 0;
+    one->window = (st_content_window){0};
     LMC_TRY(st_sketch_make(described->dtype, nbytes, read_sketched, one, &tensor->sketch));
     return tensor->has_head ? st_sketch_make_head(described->dtype, nbytes, read_sketched, one, &tensor->head)
                             : LMC_OK;
