@@ -11,6 +11,10 @@
 
 /* ---- head ---- */
 
+_Static_assert(LMC_FRAME_STORED == LMC_FMT_MODE_STORED && LMC_FRAME_CODED == LMC_FMT_MODE_CODED &&
+                   LMC_FRAME_SHORT == LMC_FMT_MODE_SHORT && LMC_FRAME_DELTA == LMC_FMT_MODE_DELTA,
+               "the numbers stand in frames");
+
 void lmc_info_complete(lmc_info *info, size_t section_nbytes)
 {
     info->version = LMC_FMT_VERSION;
