@@ -8,7 +8,7 @@
 #include "codec/prefix/code_table.h"
 
 /* Bucket b holds 2^bucket_nbits[b] symbols, from the end of the bucket before it on. */
-static const uint8_t bucket_nbits[LMC_FMT_BUCKET_COUNT] = {0, 1, 1, 1, 2, 2, 3, 3, 5};
+static const uint8_t bucket_nbits[LMC_FMT_BUCKET_COUNT] = {LMC_FMT_BUCKET_NBITS};
 
 unsigned lmc_bucket_nbits(unsigned bucket)
 {

@@ -12,6 +12,21 @@
 #define LMC_FMT_SHORT_HEAD_NBYTES 8
 #define LMC_FMT_SHORT_CONTENT_MAX 255 /* its size is one byte */
 
+/* where its fields are: those of both heads, and what follows in a short or in a long one */
+#define LMC_FMT_HEAD_VERSION_OFFSET 4 /* behind the magic */
+#define LMC_FMT_HEAD_DTYPE_OFFSET 5
+#define LMC_FMT_HEAD_MODE_OFFSET 6
+#define LMC_FMT_SHORT_HEAD_CONTENT_NBYTES_OFFSET 7
+#define LMC_FMT_HEAD_BLOCK_LOG2_OFFSET 7
+#define LMC_FMT_HEAD_FEATURES_OFFSET 8
+#define LMC_FMT_HEAD_PLAN_NBYTES_OFFSET 12
+#define LMC_FMT_HEAD_CONTENT_NBYTES_OFFSET 16
+#define LMC_FMT_HEAD_ROW_NBYTES_OFFSET 24
+#define LMC_FMT_HEAD_ELEMENT_NBYTES_OFFSET 28
+#define LMC_FMT_HEAD_BYTE_ORDER_OFFSET 29
+#define LMC_FMT_HEAD_BASE_FORM_OFFSET 30
+#define LMC_FMT_HEAD_RESERVED_OFFSET 31
+
 /* frame modes */
 #define LMC_FMT_MODE_STORED 0
 #define LMC_FMT_MODE_CODED 1
@@ -73,7 +88,9 @@
 
 /* ---- rANS codes ---- */
 #define LMC_FMT_RANS_LANE_COUNT 64
-#define LMC_FMT_RANS_TOTAL 4096         /* sum of the frequencies */
+#define LMC_FMT_RANS_TOTAL_LOG2 12
+#define LMC_FMT_RANS_TOTAL (1 << LMC_FMT_RANS_TOTAL_LOG2) /* sum of the frequencies */
+#define LMC_FMT_RANS_WIDTH_NBITS 4      /* of the number that gives the width of a frequency */
 #define LMC_FMT_RANS_CARRIED_NBYTES 128 /* of other content, in the last states of the lanes */
 
 /* ---- narrow fields: how wide elements are made from narrow ones ---- */
@@ -123,7 +140,8 @@
 
 /* ---- bucket codes ---- */
 #define LMC_FMT_BUCKET_COUNT 9
-#define LMC_FMT_BUCKET_VALUES_MIN 8 /* fewer symbols follow as bytes */
+#define LMC_FMT_BUCKET_NBITS 0, 1, 1, 1, 2, 2, 3, 3, 5 /* what tells the symbols of each bucket apart */
+#define LMC_FMT_BUCKET_VALUES_MIN 8                    /* fewer symbols follow as bytes */
 
 /* ---- bitsets ---- */
 #define LMC_FMT_BITSET_BITMAP 0

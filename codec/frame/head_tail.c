@@ -54,123 +54,120 @@ _Static_assert((LMC_FMT_INDEX_ENTRY_NBYTES + UINT64_C(1)) * LMC_EXPANSION_MAX >=
                    UINT64_C(8) << LMC_FMT_BLOCK_LOG2_MAX,
                "a block of the largest elements, and the least that stands for it");
 
-/* Where the features stand. */
-#define FEATURES_OFFSET 8
-
 uint32_t lmc_head_features(const lmc_info *info, const uint8_t *head)
 {
-    return info->mode == LMC_FRAME_SHORT ? 0 : lmc_load32(head + FEATURES_OFFSET);
+    return info->mode == LMC_FRAME_SHORT ? 0 : lmc_load32(head + LMC_FMT_HEAD_FEATURES_OFFSET);
 }
 
 void lmc_head_write(const lmc_info *info, uint32_t features, uint8_t *dst)
 {
-    lmc_writer w = {dst, dst + info->head_nbytes - lmc_section_nbytes(info)};
-    lmc_write_n(&w, LMC_FMT_MAGIC, 4);
-    lmc_write_n(&w, LMC_FMT_VERSION, 1);
-    lmc_write_n(&w, info->dtype, 1);
-    lmc_write_n(&w, info->mode, 1);
+    lmc_store32(dst, LMC_FMT_MAGIC);
+    dst[LMC_FMT_HEAD_VERSION_OFFSET] = LMC_FMT_VERSION;
+    dst[LMC_FMT_HEAD_DTYPE_OFFSET] = (uint8_t)info->dtype;
+    dst[LMC_FMT_HEAD_MODE_OFFSET] = (uint8_t)info->mode;
     if (info->mode == LMC_FRAME_SHORT) {
-        lmc_write_n(&w, info->content_nbytes, 1);
+        dst[LMC_FMT_SHORT_HEAD_CONTENT_NBYTES_OFFSET] = (uint8_t)info->content_nbytes;
         return;
     }
-    lmc_write_n(&w, info->block_log2, 1);
-    lmc_write_n(&w, features, 4);
-    lmc_write_n(&w, lmc_section_nbytes(info), 4);
-    lmc_write_n(&w, info->content_nbytes, 8);
-    lmc_write_n(&w, info->row_nbytes, 4);
-    lmc_write_n(&w, info->element_nbytes, 1);
-    lmc_write_n(&w, LMC_FMT_BYTE_ORDER_LITTLE, 1);
-    lmc_write_n(&w, info->base_form, 1);
-    lmc_write_n(&w, 0, 1); /* reserved */
+    dst[LMC_FMT_HEAD_BLOCK_LOG2_OFFSET] = (uint8_t)info->block_log2;
+    lmc_store32(dst + LMC_FMT_HEAD_FEATURES_OFFSET, features);
+    lmc_store32(dst + LMC_FMT_HEAD_PLAN_NBYTES_OFFSET, (uint32_t)lmc_section_nbytes(info));
+    lmc_store64(dst + LMC_FMT_HEAD_CONTENT_NBYTES_OFFSET, info->content_nbytes);
+    lmc_store32(dst + LMC_FMT_HEAD_ROW_NBYTES_OFFSET, info->row_nbytes);
+    dst[LMC_FMT_HEAD_ELEMENT_NBYTES_OFFSET] = (uint8_t)info->element_nbytes;
+    dst[LMC_FMT_HEAD_BYTE_ORDER_OFFSET] = LMC_FMT_BYTE_ORDER_LITTLE;
+    dst[LMC_FMT_HEAD_BASE_FORM_OFFSET] = (uint8_t)info->base_form;
+    dst[LMC_FMT_HEAD_RESERVED_OFFSET] = 0;
 }
 
-/* Checks the fields that are reserved, or follow from others. */
-static lmc_status check_fields(lmc_info *info, uint64_t features, uint64_t section_nbytes,
-                               unsigned element_nbytes, unsigned byte_order, unsigned base_form,
-                               uint64_t reserved, lmc_diag *diag)
+/* Reads the fields that only long heads have, and checks those that are reserved or follow from others. */
+static lmc_status read_long_fields(const uint8_t *head, lmc_info *info, lmc_diag *diag)
 {
+    const uint32_t features = lmc_load32(head + LMC_FMT_HEAD_FEATURES_OFFSET);
+    const uint32_t section_nbytes = lmc_load32(head + LMC_FMT_HEAD_PLAN_NBYTES_OFFSET);
+    const unsigned element_nbytes = head[LMC_FMT_HEAD_ELEMENT_NBYTES_OFFSET];
+    const unsigned byte_order = head[LMC_FMT_HEAD_BYTE_ORDER_OFFSET];
+    const unsigned base_form = head[LMC_FMT_HEAD_BASE_FORM_OFFSET];
     const int has_offsets = (features & LMC_FMT_FEATURE_OFFSETS) != 0;
-    const uint64_t of_coded = LMC_FMT_FEATURE_OFFSETS | LMC_FMT_FEATURE_NARROW | LMC_FMT_FEATURE_RANS;
-    if ((features & ~(uint64_t)LMC_FMT_FEATURES_KNOWN) != 0)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, FEATURES_OFFSET, "frame: required feature bit %u",
-                        lmc_lowest_bit(features & ~(uint64_t)LMC_FMT_FEATURES_KNOWN));
+    const uint32_t of_coded = LMC_FMT_FEATURE_OFFSETS | LMC_FMT_FEATURE_NARROW | LMC_FMT_FEATURE_RANS;
+    info->block_log2 = head[LMC_FMT_HEAD_BLOCK_LOG2_OFFSET];
+    info->content_nbytes = lmc_load64(head + LMC_FMT_HEAD_CONTENT_NBYTES_OFFSET);
+    info->row_nbytes = lmc_load32(head + LMC_FMT_HEAD_ROW_NBYTES_OFFSET);
+    if ((features & ~LMC_FMT_FEATURES_KNOWN) != 0)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, LMC_FMT_HEAD_FEATURES_OFFSET,
+                        "frame: required feature bit %u", lmc_lowest_bit(features & ~LMC_FMT_FEATURES_KNOWN));
     if (byte_order != LMC_FMT_BYTE_ORDER_LITTLE)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 29, "frame: element byte order %u", byte_order);
-    if (reserved != 0)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 31, "frame: a reserved byte is set");
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, LMC_FMT_HEAD_BYTE_ORDER_OFFSET,
+                        "frame: element byte order %u", byte_order);
+    if (head[LMC_FMT_HEAD_RESERVED_OFFSET] != 0)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, LMC_FMT_HEAD_RESERVED_OFFSET,
+                        "frame: a reserved byte is set");
     if (element_nbytes != lmc_dtype_element_nbytes(info->dtype))
-        return lmc_corrupt(diag, 28, "frame: %u-byte elements of dtype %s", element_nbytes,
-                           lmc_dtype_name(info->dtype));
+        return lmc_corrupt(diag, LMC_FMT_HEAD_ELEMENT_NBYTES_OFFSET, "frame: %u-byte elements of dtype %s",
+                           element_nbytes, lmc_dtype_name(info->dtype));
     if (info->block_log2 < LMC_FMT_BLOCK_LOG2_MIN || info->block_log2 > LMC_FMT_BLOCK_LOG2_MAX)
-        return lmc_corrupt(diag, 7, "frame: blocks of 2^%u values", info->block_log2);
+        return lmc_corrupt(diag, LMC_FMT_HEAD_BLOCK_LOG2_OFFSET, "frame: blocks of 2^%u values",
+                           info->block_log2);
     if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
-        return lmc_corrupt(diag, 16, "frame: content of 2^63 bytes or more");
+        return lmc_corrupt(diag, LMC_FMT_HEAD_CONTENT_NBYTES_OFFSET, "frame: content of 2^63 bytes or more");
     if (base_form >= (info->mode == LMC_FRAME_DELTA ? LMC_BASE_FORM_COUNT : LMC_FMT_BASE_PLAIN + 1))
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 30, "frame: base form %u", base_form);
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, LMC_FMT_HEAD_BASE_FORM_OFFSET, "frame: base form %u",
+                        base_form);
     info->base_form = (lmc_base_form)base_form;
     const lmc_rounding *const rounding = lmc_base_rounding(info->base_form);
     if (rounding) {
         if (info->dtype != rounding->dtype || info->content_nbytes % 2 != 0)
-            return lmc_corrupt(diag, 30, "frame: not %s, but its base is to be rounded to that",
+            return lmc_corrupt(diag, LMC_FMT_HEAD_BASE_FORM_OFFSET,
+                               "frame: not %s, but its base is to be rounded to that",
                                lmc_dtype_name(rounding->dtype));
         if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX / rounding->scale)
-            return lmc_corrupt(diag, 16, "frame: a base of 2^63 bytes or more");
+            return lmc_corrupt(diag, LMC_FMT_HEAD_CONTENT_NBYTES_OFFSET,
+                               "frame: a base of 2^63 bytes or more");
     }
     if ((features & of_coded) != 0 && info->mode != LMC_FRAME_CODED)
-        return lmc_corrupt(diag, FEATURES_OFFSET, "frame: features of coded elements, but it has none");
+        return lmc_corrupt(diag, LMC_FMT_HEAD_FEATURES_OFFSET,
+                           "frame: features of coded elements, but it has none");
     if (section_nbytes > (has_offsets ? LMC_FMT_OFFSETS_PLAN_NBYTES_MAX : LMC_FMT_PLAN_NBYTES_MAX) ||
         (section_nbytes != 0) != lmc_is_coded(info))
-        return lmc_corrupt(diag, 12, "frame: a plan of %llu bytes", (unsigned long long)section_nbytes);
+        return lmc_corrupt(diag, LMC_FMT_HEAD_PLAN_NBYTES_OFFSET, "frame: a plan of %lu bytes",
+                           (unsigned long)section_nbytes);
     if (lmc_is_coded(info) && info->content_nbytes == 0)
-        return lmc_corrupt(diag, 16, "frame: coded, but without content");
+        return lmc_corrupt(diag, LMC_FMT_HEAD_CONTENT_NBYTES_OFFSET, "frame: coded, but without content");
+    lmc_info_complete(info, section_nbytes);
     return LMC_OK;
 }
 
 lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_diag *diag)
 {
-    lmc_reader r = {src, src ? src + nbytes : NULL, 0}; /* NULL: 0 bytes */
     memset(info, 0, sizeof *info);
-    const uint64_t magic = lmc_read_n(&r, 4);
-    if (r.failed)
+    if (!src || nbytes < sizeof(uint32_t))
         return lmc_fail(diag, LMC_ERR_TRUNCATED, 0, "frame: shorter than its magic number");
-    if (magic != LMC_FMT_MAGIC)
+    if (lmc_load32(src) != LMC_FMT_MAGIC)
         return lmc_corrupt(diag, 0, "frame: no LMC magic number");
-    info->version = (unsigned)lmc_read_n(&r, 1);
-    const unsigned dtype = (unsigned)lmc_read_n(&r, 1);
-    const unsigned mode = (unsigned)lmc_read_n(&r, 1);
-    const unsigned last = (unsigned)lmc_read_n(&r, 1); /* its meaning depends on the mode */
-    if (r.failed)
-        return lmc_fail(diag, LMC_ERR_TRUNCATED, 4, "frame: shorter than its head");
+    if (nbytes < LMC_FMT_SHORT_HEAD_NBYTES)
+        return lmc_fail(diag, LMC_ERR_TRUNCATED, LMC_FMT_HEAD_VERSION_OFFSET, "frame: shorter than its head");
+    info->version = src[LMC_FMT_HEAD_VERSION_OFFSET];
+    const unsigned dtype = src[LMC_FMT_HEAD_DTYPE_OFFSET];
+    const unsigned mode = src[LMC_FMT_HEAD_MODE_OFFSET];
     if (info->version == 0)
-        return lmc_corrupt(diag, 4, "frame: version 0");
+        return lmc_corrupt(diag, LMC_FMT_HEAD_VERSION_OFFSET, "frame: version 0");
     if (info->version != LMC_FMT_VERSION)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 4, "frame: format version %u", info->version);
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, LMC_FMT_HEAD_VERSION_OFFSET, "frame: format version %u",
+                        info->version);
     if (dtype >= LMC_DTYPE_COUNT)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 5, "frame: dtype %u", dtype);
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, LMC_FMT_HEAD_DTYPE_OFFSET, "frame: dtype %u", dtype);
     if (mode > LMC_FMT_MODE_DELTA)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 6, "frame: mode %u", mode);
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, LMC_FMT_HEAD_MODE_OFFSET, "frame: mode %u", mode);
     info->dtype = (lmc_dtype)dtype;
     info->mode = (lmc_frame_mode)mode;
     if (info->mode == LMC_FRAME_SHORT) {
-        info->content_nbytes = last;
+        info->content_nbytes = src[LMC_FMT_SHORT_HEAD_CONTENT_NBYTES_OFFSET];
         lmc_info_complete(info, 0);
         return LMC_OK;
     }
-    info->block_log2 = last;
-    const uint64_t features = lmc_read_n(&r, 4);
-    const uint64_t section_nbytes = lmc_read_n(&r, 4);
-    info->content_nbytes = lmc_read_n(&r, 8);
-    info->row_nbytes = (uint32_t)lmc_read_n(&r, 4);
-    const unsigned element_nbytes = (unsigned)lmc_read_n(&r, 1);
-    const unsigned byte_order = (unsigned)lmc_read_n(&r, 1);
-    const unsigned base_form = (unsigned)lmc_read_n(&r, 1);
-    const uint64_t reserved = lmc_read_n(&r, 1);
-    if (r.failed)
-        return lmc_fail(diag, LMC_ERR_TRUNCATED, 8, "frame: shorter than its head");
-    LMC_TRY(
-        check_fields(info, features, section_nbytes, element_nbytes, byte_order, base_form, reserved, diag));
-    lmc_info_complete(info, (size_t)section_nbytes);
-    return LMC_OK;
+    if (nbytes < LMC_FMT_HEAD_NBYTES)
+        return lmc_fail(diag, LMC_ERR_TRUNCATED, LMC_FMT_SHORT_HEAD_NBYTES, "frame: shorter than its head");
+    return read_long_fields(src, info, diag);
 }
 
 lmc_status lmc_info_give(lmc_info *given, const lmc_info *info)

@@ -59,6 +59,7 @@ typedef struct lmc_layer_in {
 /* What a slot, a state mod LMC_FMT_RANS_TOTAL, means to a decoder: the symbol in bits 0..7, its frequency less 1 in
  * bits 8..19, the slot less the symbol's start in bits 20..31. */
 typedef uint32_t lmc_rans_slot;
+_Static_assert(LMC_FMT_RANS_TOTAL_LOG2 == 12, "a slot has 12 bits for a frequency less 1, and for a place");
 
 /* What a symbol means to an encoder. */
 typedef struct lmc_rans_symbol {

@@ -5,8 +5,6 @@
 #include "codec/common/entropy.h"
 
 #define TOTAL LMC_FMT_RANS_TOTAL
-#define TOTAL_LOG2 12
-#define WIDTH_NBITS 4 /* of the number b in front of each frequency */
 
 /* ---- frequencies ---- */
 
@@ -96,7 +94,7 @@ double lmc_rans_cost_nbits(const uint16_t frequency[256], const uint32_t histogr
             continue;
         if (frequency[s] == 0)
             return 1e300;
-        nbits += (double)histogram[s] * (TOTAL_LOG2 - lmc_log2(frequency[s]));
+        nbits += (double)histogram[s] * (LMC_FMT_RANS_TOTAL_LOG2 - lmc_log2(frequency[s]));
     }
     return nbits;
 }
@@ -114,7 +112,7 @@ void lmc_rans_table_write(const uint16_t frequency[256], lmc_writer *writer)
         last_symbol--;
     for (unsigned s = first_symbol; s <= last_symbol; s++) {
         const unsigned nbits = frequency[s] > 0 ? lmc_highest_bit(frequency[s]) + 1 : 0;
-        lmc_put_bits(&bits, nbits, WIDTH_NBITS);
+        lmc_put_bits(&bits, nbits, LMC_FMT_RANS_WIDTH_NBITS);
         if (nbits > 1)
             lmc_put_bits(&bits, frequency[s] - (1u << (nbits - 1)), nbits - 1);
     }
@@ -160,8 +158,8 @@ lmc_status lmc_rans_table_read(lmc_reader *reader, uint16_t frequency[256], lmc_
     unsigned sum = 0;
     memset(frequency, 0, 256 * sizeof *frequency);
     for (unsigned s = first_symbol; s <= last_symbol; s++) {
-        const unsigned nbits = read_number(&bits, WIDTH_NBITS);
-        if (nbits > TOTAL_LOG2 + 1)
+        const unsigned nbits = read_number(&bits, LMC_FMT_RANS_WIDTH_NBITS);
+        if (nbits > LMC_FMT_RANS_TOTAL_LOG2 + 1)
             return lmc_corrupt(diag, 3, "a rANS table has a frequency of %u bits", nbits);
         if (nbits > 0)
             frequency[s] = (uint16_t)(1u << (nbits - 1) | read_number(&bits, nbits - 1));

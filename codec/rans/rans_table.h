@@ -31,7 +31,7 @@ void lmc_rans_set_slots(lmc_rans *rans);
 double lmc_rans_cost_nbits(const uint16_t frequency[256], const uint32_t histogram[256], unsigned left_out);
 
 /* Appends a table of at most LMC_RANS_TABLE_NBYTES_MAX bytes. */
-#define LMC_RANS_TABLE_NBYTES_MAX (3 + 256 * (4 + 12) / 8)
+#define LMC_RANS_TABLE_NBYTES_MAX (3 + 256 * (LMC_FMT_RANS_WIDTH_NBITS + LMC_FMT_RANS_TOTAL_LOG2) / 8)
 void lmc_rans_table_write(const uint16_t frequency[256], lmc_writer *writer);
 
 /* Reads a table that lmc_rans_table_write() wrote and refuses everything else. Offset 0 is the table's first byte.

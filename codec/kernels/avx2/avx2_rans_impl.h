@@ -13,7 +13,7 @@
 /* One step of eight lanes whose slots are known. */
 LMC_INLINE __m256i rans_advance(__m256i state, __m256i slot, const uint8_t **words)
 {
-    const __m256i quotient = _mm256_srli_epi32(state, RANS_TOTAL_LOG2);
+    const __m256i quotient = _mm256_srli_epi32(state, LMC_FMT_RANS_TOTAL_LOG2);
     const __m256i frequency_less_1 = _mm256_and_si256(_mm256_srli_epi32(slot, 8), _mm256_set1_epi32(0xfff));
     const __m256i rest = _mm256_add_epi32(quotient, _mm256_srli_epi32(slot, 20));
     const __m256i x = _mm256_add_epi32(_mm256_mullo_epi32(frequency_less_1, quotient), rest);

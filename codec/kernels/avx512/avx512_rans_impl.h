@@ -11,7 +11,7 @@
 /* One step of those of sixteen lanes that are in `live`. */
 LMC_INLINE __m512i rans_advance(__m512i state, __m512i slot, __mmask16 live, const uint8_t **words)
 {
-    const __m512i quotient = _mm512_srli_epi32(state, RANS_TOTAL_LOG2);
+    const __m512i quotient = _mm512_srli_epi32(state, LMC_FMT_RANS_TOTAL_LOG2);
     const __m512i frequency_less_1 = _mm512_and_si512(_mm512_srli_epi32(slot, 8), _mm512_set1_epi32(0xfff));
     const __m512i rest = _mm512_add_epi32(quotient, _mm512_srli_epi32(slot, 20));
     const __m512i x =
@@ -73,8 +73,8 @@ LMC_INLINE __m512i rans_retreat(__m512i state, __m512i fields, __mmask16 live, u
     const __m512i quotient = _mm512_cvtt_roundps_epu32(estimate, _MM_FROUND_NO_EXC);
     const __m512i remainder = _mm512_sub_epi32(x, _mm512_mullo_epi32(quotient, frequency));
     const __mmask16 is_less = _mm512_cmpge_epu32_mask(remainder, frequency);
-    const __m512i sum =
-        _mm512_add_epi32(_mm512_add_epi32(_mm512_slli_epi32(quotient, RANS_TOTAL_LOG2), start), remainder);
+    const __m512i sum = _mm512_add_epi32(
+        _mm512_add_epi32(_mm512_slli_epi32(quotient, LMC_FMT_RANS_TOTAL_LOG2), start), remainder);
     const __m512i step = _mm512_sub_epi32(_mm512_set1_epi32(LMC_FMT_RANS_TOTAL), frequency);
     return _mm512_mask_mov_epi32(state, live, _mm512_mask_add_epi32(sum, is_less, sum, step));
 }

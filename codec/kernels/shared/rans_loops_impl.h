@@ -7,14 +7,12 @@
 
 #include "codec/kernels/kernels.h"
 
-#define RANS_TOTAL_LOG2 12
-
 /* Decodes the symbol of one lane. */
 LMC_INLINE uint8_t rans_decode_symbol(const lmc_rans_slot *slots, uint32_t *state, const uint8_t **words)
 {
     const lmc_rans_slot slot = slots[*state % LMC_FMT_RANS_TOTAL];
     const uint32_t frequency = (slot >> 8 & 0xfff) + 1;
-    const uint32_t x = frequency * (*state >> RANS_TOTAL_LOG2) + (slot >> 20);
+    const uint32_t x = frequency * (*state >> LMC_FMT_RANS_TOTAL_LOG2) + (slot >> 20);
     const uint32_t is_small = x >> 16 == 0;
     *state = x << 16 * is_small | (lmc_load16(*words) & (0 - is_small));
     *words += 2 * is_small;
