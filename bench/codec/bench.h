@@ -2,8 +2,8 @@
  * bench.h - what the programs of bench/ share: clocks, data sets, a Huffman coder; and for lmc-bench the shape of a
  * pass, the measured rows, and the report.
  */
-#ifndef LMC_BENCH_H
-#define LMC_BENCH_H
+#ifndef LMC_BENCH_CODEC_BENCH_H
+#define LMC_BENCH_CODEC_BENCH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* options.h - what the command line asks of lmc-bench. */
-#ifndef LMC_BENCH_OPTIONS_H
-#define LMC_BENCH_OPTIONS_H
+#ifndef LMC_BENCH_CODEC_OPTIONS_H
+#define LMC_BENCH_CODEC_OPTIONS_H
 
 #include <stddef.h>
 

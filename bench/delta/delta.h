@@ -2,8 +2,8 @@
  * delta.h - what the parts of lmc-bench-delta share: two snapshots in memory, and ways to store the later one
  * given the earlier.
  */
-#ifndef LMC_BENCH_DELTA_H
-#define LMC_BENCH_DELTA_H
+#ifndef LMC_BENCH_DELTA_DELTA_H
+#define LMC_BENCH_DELTA_DELTA_H
 
 #include <stddef.h>
 #include <stdint.h>

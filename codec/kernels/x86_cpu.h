@@ -2,8 +2,8 @@
  * x86_cpu.h - which instructions of x86-64 a program may use: what the CPU has, as far as the operating system saves
  * the registers. The compiler's __builtin_cpu_supports() is not asked: with some compilers it denies everything.
  */
-#ifndef LMC_KERNELS_X86_CPU_H
-#define LMC_KERNELS_X86_CPU_H
+#ifndef LMC_CODEC_KERNELS_X86_CPU_H
+#define LMC_CODEC_KERNELS_X86_CPU_H
 
 #include <stdint.h>
 

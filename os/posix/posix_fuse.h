@@ -1,8 +1,8 @@
 /*
  * posix_fuse.h - libfuse 3, which is loaded when it is needed and stays so, and what it says.
  */
-#ifndef LMC_OS_POSIX_FUSE_H
-#define LMC_OS_POSIX_FUSE_H
+#ifndef LMC_OS_POSIX_POSIX_FUSE_H
+#define LMC_OS_POSIX_POSIX_FUSE_H
 
 #include "os/posix/posix.h"
 

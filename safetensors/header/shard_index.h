@@ -2,8 +2,8 @@
  * shard_index.h - the index of a model whose tensors are spread over several files (model.safetensors.index.json,
  * pytorch_model.bin.index.json): only what decides whether a directory is complete and safe to convert.
  */
-#ifndef LMC_SAFETENSORS_HEADER_INDEX_H
-#define LMC_SAFETENSORS_HEADER_INDEX_H
+#ifndef LMC_SAFETENSORS_HEADER_SHARD_INDEX_H
+#define LMC_SAFETENSORS_HEADER_SHARD_INDEX_H
 
 #include "safetensors/common/memory.h"
 #include "safetensors/common/st_common.h"

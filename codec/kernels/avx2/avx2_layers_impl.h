@@ -4,8 +4,8 @@
  * depend on the symbols before. They are done for a whole strip at a time, so that a group need not wait for its
  * neighbour.
  */
-#ifndef LMC_CODEC_KERNELS_AVX2_LEVELS_H
-#define LMC_CODEC_KERNELS_AVX2_LEVELS_H
+#ifndef LMC_CODEC_KERNELS_AVX2_AVX2_LAYERS_IMPL_H
+#define LMC_CODEC_KERNELS_AVX2_AVX2_LAYERS_IMPL_H
 
 /* Makes bytes i >= n of a group 0x80: that is no code, and no code that is longer than another. */
 LMC_INLINE bytes64 void_beyond(bytes64 codes, size_t n)

@@ -3,8 +3,8 @@
  * register; the word of a plane for the group is one mask. Codes come from a look-up in two or four registers, planes
  * from bit tests, next symbols from compression. Decoding adds up the bits of the planes under their masks.
  */
-#ifndef LMC_CODEC_KERNELS_AVX512_LEVELS_H
-#define LMC_CODEC_KERNELS_AVX512_LEVELS_H
+#ifndef LMC_CODEC_KERNELS_AVX512_AVX512_LAYERS_IMPL_H
+#define LMC_CODEC_KERNELS_AVX512_AVX512_LAYERS_IMPL_H
 
 /* ---- encode ---- */
 
