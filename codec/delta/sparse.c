@@ -310,7 +310,7 @@ static lmc_status read_changes(const lmc_delta_job *job, lmc_source *source, siz
         listed[i] = scratch->symbols[i] == LMC_FMT_SYMBOL_ESCAPE ? (uint16_t)lmc_read_n(&source->reader, 2)
                                                                  : scratch->symbols[i];
     if (source->reader.failed)
-        return lmc_corrupt(diag, 0, "block: an escape is missing or too wide");
+        return lmc_corrupt(diag, 0, "block: an escape is missing");
     if (!bits.sign_changes) {
         *count = list_places(job, bits.nonzero, n, places);
         return LMC_OK;

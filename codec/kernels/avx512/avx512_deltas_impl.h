@@ -298,7 +298,7 @@ LMC_INLINE unsigned split_deltas(const unsigned transform, const unsigned nbytes
     return nbytes > 2 && _mm512_test_epi64_mask(all, _mm512_andnot_si512(high_mask, _mm512_set1_epi64(-1)));
 }
 
-/* Widens high parts to lanes of `width` bytes, from number `first` on. */
+/* Widens the first 64 / width high parts to lanes of `width` bytes. */
 LMC_INLINE __m512i widen_high(const unsigned width, const uint16_t *high)
 {
     if (width == 2)

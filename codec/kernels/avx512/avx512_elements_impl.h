@@ -138,7 +138,7 @@ LMC_INLINE __m512i cut_high(const high_cut *cut, word_pair high_parts, __m512i o
     return n < GROUP ? _mm512_maskz_mov_epi8(_bzhi_u64(ALL, (unsigned)n), s) : s;
 }
 
-/* Loads a group of n <= 64 elements and rotates them. */
+/* Loads a group of n <= 64 elements; zeros follow. */
 LMC_INLINE void load_elements(const unsigned nbytes, const uint8_t *src, size_t n, __m512i *x)
 {
     for (unsigned i = 0; i < nbytes; i++) {

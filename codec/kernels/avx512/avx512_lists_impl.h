@@ -110,14 +110,14 @@ LMC_INLINE __m512i load_rare(const lmc_class_order *order)
     return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)is_rare));
 }
 
-/* For each class, all ones if it is not taken directly. */
+/* For each class, all ones if its list has one byte a high part. */
 LMC_INLINE __m512i load_bytes_kind(const lmc_high_lists *lists)
 {
     const __m128i nbytes = _mm_loadu_si128((const __m128i *)(const void *)lists->nbytes);
     return _mm512_broadcast_i32x4(_mm_cmpeq_epi8(nbytes, _mm_set1_epi8(1)));
 }
 
-/* As above, for each group of a strip. */
+/* Fetches the next nbytes, line by line, and moves *ahead behind them. */
 LMC_INLINE void fetch_lines(const uint8_t **ahead, size_t nbytes)
 {
     for (size_t i = 0; i < nbytes; i += 64)
