@@ -261,7 +261,7 @@ lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut)
         return LMC_ERR_ARG;
     if (plan->info.mode == LMC_FRAME_CODED && !plan->decision.is_raw && !plan->choice.narrow.is_used)
         found = (lmc_cut){.is_rotated = coding->split.rotation,
-                          .high_nbits = lmc_coding_high_nbits(coding),
+                          .high_nbits = lmc_high_nbits(coding->element_nbytes),
                           .low_nbits = coding->split.low_nbits,
                           .offset = coding->split.offset};
     lmc_struct_copy(cut, &found, lmc_struct_size(cut));

@@ -233,6 +233,12 @@ LMC_INLINE uint64_t lmc_delta_apply(unsigned transform, uint64_t z, unsigned sig
 
 /* ---- the table ---- */
 
+/* Bits of a high part: of a symbol and its low bits. */
+LMC_INLINE unsigned lmc_high_nbits(unsigned element_nbytes)
+{
+    return element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
+}
+
 /* The index of the kernels for elements of 1, 2, 4 or 8 bytes in arrays of four. */
 LMC_INLINE unsigned lmc_element_log2(unsigned element_nbytes)
 {

@@ -10,7 +10,7 @@ static void count_symbols(const lmc_exact_request *request, const uint16_t *high
                           uint32_t part[4][256])
 {
     const lmc_split *const split = request->split;
-    const unsigned high_nbits = request->content->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
+    const unsigned high_nbits = lmc_high_nbits(request->content->element_nbytes);
     const uint16_t high_mask = (uint16_t)((1u << high_nbits) - 1);
     const uint16_t symbol_mask = (uint16_t)((1u << (high_nbits - split->low_nbits)) - 1);
     uint8_t symbols[LMC_STRIP_VALUES];

@@ -74,11 +74,6 @@ typedef struct row_sample {
     uint64_t sum; /* of the rows' sums */
 } row_sample;
 
-static unsigned high_nbits(const row_sample *s)
-{
-    return s->content->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
-}
-
 static uint16_t *row_at(const row_sample *s, size_t row)
 {
     return s->work->high + row * s->column_count;
@@ -273,8 +268,8 @@ static size_t count_high(const row_sample *s, const lmc_offsets *offsets, size_t
 {
     const size_t row_values = lmc_min_size(lmc_min_size(s->column_count, LMC_ROW_PIECE_VALUES),
                                            (size_t)lmc_div_ceil(wanted, s->row_count));
-    const uint16_t mask = (uint16_t)((1u << high_nbits(s)) - 1);
-    const unsigned shift = high_nbits(s) - nbits;
+    const uint16_t mask = (uint16_t)((1u << lmc_high_nbits(s->content->element_nbytes)) - 1);
+    const unsigned shift = lmc_high_nbits(s->content->element_nbytes) - nbits;
     memset(counts, 0, sizeof *counts << nbits);
     for (size_t i = 0; i < s->row_count; i++) {
         const size_t first = (s->column_count - row_values) * i / s->row_count;
@@ -304,7 +299,8 @@ static double entropy_of(const row_sample *s, const lmc_offsets *offsets)
         nbits = (1u << nbits) <= LMC_ROW_SAMPLE_BINS ? nbits : lmc_highest_bit(LMC_ROW_SAMPLE_BINS);
     }
     count_high(s, offsets, s->effort->tried_values, nbits, s->work->bins);
-    return lmc_counts_entropy(s->work->bins, (size_t)1 << nbits, &used) + high_nbits(s) - nbits;
+    return lmc_counts_entropy(s->work->bins, (size_t)1 << nbits, &used) +
+           lmc_high_nbits(s->content->element_nbytes) - nbits;
 }
 
 /* ---- the whole ---- */
@@ -329,7 +325,7 @@ static lmc_status glance(row_sample *s, int *is_promising)
     const size_t n = s->row_count * s->column_count;
     const size_t step = n / 1024 + 1;
     const size_t count = (n - 1) / step + 1;
-    const unsigned magnitude_nbits = high_nbits(s) - !s->rotation;
+    const unsigned magnitude_nbits = lmc_high_nbits(s->content->element_nbytes) - !s->rotation;
     s->clip.mask = (uint16_t)((1u << magnitude_nbits) - 1);
     memset(octaves, 0, sizeof *octaves << (magnitude_nbits - s->octave_log2));
     for (size_t i = 0; i < n; i += step)
@@ -370,7 +366,7 @@ lmc_status lmc_offsets_decide(const lmc_content *content, lmc_sample *sample, lm
     int is_promising;
     memset(offsets, 0, sizeof *offsets);
     *nbits = 0;
-    s.octave_log2 = high_nbits(&s) - s.exponent_nbits - !s.rotation;
+    s.octave_log2 = lmc_high_nbits(s.content->element_nbytes) - s.exponent_nbits - !s.rotation;
     const uint32_t columns_given = content->column_count;
     const int is_matrix = columns_given >= LMC_FMT_COLUMN_COUNT_MIN &&
                           columns_given <= LMC_COLUMN_COUNT_MAX &&

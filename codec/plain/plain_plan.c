@@ -51,11 +51,6 @@ typedef struct decider {
     lmc_table *trial_table; /* any content */
 } decider;
 
-static unsigned high_nbits(const decider *d)
-{
-    return d->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
-}
-
 /* ---- symbols of a split ---- */
 
 /* The weights of the symbols that get codes: begin..end - 1, both multiples of 4. Other weights are not filled in. */
@@ -182,7 +177,8 @@ static void decide_plane(const decider *d, const uint32_t weight[256], unsigned 
         return;
     const int may_omit_literals =
         plane == LMC_PLANE_SYMBOLS ? dominated && d->sample->is_exact : d->sample->is_low_exact;
-    const unsigned plane_nbits = plane == LMC_PLANE_SYMBOLS ? high_nbits(d) - coding->split.low_nbits : 8;
+    const unsigned plane_nbits =
+        plane == LMC_PLANE_SYMBOLS ? lmc_high_nbits(d->element_nbytes) - coding->split.low_nbits : 8;
     const double most = plane_nbits * (1 - GAIN_MIN);
     const int is_fast = d->level == LMC_LEVEL_FAST;
     /* the search may fail on a mixture of two kinds of content; flat layers do not */
@@ -246,7 +242,7 @@ static trial try_offsets(const decider *d, unsigned low_nbits, int by_code)
     const unsigned bin = 1u << low_nbits;
     const unsigned sign_place =
         d->element_nbytes == 1 && d->sample->rotation; /* an offset leaves the sign alone */
-    const unsigned finest = 1u << (high_nbits(d) - d->sample->high_nbits) << sign_place;
+    const unsigned finest = 1u << (lmc_high_nbits(d->element_nbytes) - d->sample->high_nbits) << sign_place;
     const unsigned wanted = bin >> offsets_wanted_log2(d->level);
     const unsigned step = wanted > finest ? wanted : finest;
     trial best = price_if(d, try_split(d, low_nbits), by_code);
@@ -378,7 +374,7 @@ static void decide_planes(const decider *d, const trial *t, const lmc_rans *rans
         const lmc_symbol_places places = {
             .first = (int32_t)((uint32_t)split->window_start << split->low_nbits) - split->offset,
             .low_nbits = split->low_nbits,
-            .octave_log2 = high_nbits(d) - d->exponent_nbits - !sample->rotation};
+            .octave_log2 = lmc_high_nbits(d->element_nbytes) - d->exponent_nbits - !sample->rotation};
         if (d->kind == LMC_KIND_FLOAT && !sample->is_exact && !sample->is_high_shifted &&
             d->element_nbytes > 1 && places.low_nbits < places.octave_log2)
             lmc_normal_law_apply(&places, weight);
@@ -404,15 +400,16 @@ static void decide_planes(const decider *d, const trial *t, const lmc_rans *rans
 static double coded_nbits(const decider *d, const trial *t, const lmc_decision *decision)
 {
     const lmc_table *const table = decision->coding.table[LMC_PLANE_SYMBOLS];
+    const unsigned high_nbits = lmc_high_nbits(d->element_nbytes);
     uint32_t weight[256], largest;
     if (!table)
-        return high_nbits(d);
+        return high_nbits;
     weigh_split(d, &t->split, weight);
     const double seen = (double)sum_of(weight, &largest);
     const double nbits =
         t->split.low_nbits + lmc_table_cost_nbits(table, weight, LMC_TABLE_ALL) / seen +
         (t->cost - t->split.low_nbits - lmc_code_floor(weight, 256, (double)d->sample->value_count));
-    return nbits < high_nbits(d) ? nbits : high_nbits(d);
+    return nbits < high_nbits ? nbits : high_nbits;
 }
 
 /* A rANS code must save this share of the bits of symbols and low bits: it is slower. */

@@ -44,7 +44,7 @@ static lmc_status check_split(const lmc_coding *coding, lmc_diag *diag)
     const unsigned low_max = is_byte ? LMC_FMT_LOW_NBITS_MAX_BYTE : LMC_FMT_LOW_NBITS_MAX;
     if (s->low_nbits < low_min || s->low_nbits > low_max)
         return lmc_corrupt(diag, 1, "plan: a low plane of %u bits", s->low_nbits);
-    const unsigned high_nbits = lmc_coding_high_nbits(coding);
+    const unsigned high_nbits = lmc_high_nbits(coding->element_nbytes);
     if (s->offset >> (high_nbits - 1) >> 1 != 0)
         return lmc_corrupt(diag, 2, "plan: the offset is wider than the high part");
     if (s->window_start >> (high_nbits - s->low_nbits) != 0)
@@ -100,8 +100,8 @@ lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned eleme
     if ((transform & LMC_FMT_TRANSFORM_OFFSETS) != 0) {
         const uint64_t offset = (uint64_t)(r.next - section);
         const int has_sign_at_bottom = coding->split.rotation && element_nbytes <= 2;
-        const lmc_status status =
-            lmc_offsets_read(&r, lmc_coding_high_nbits(coding), has_sign_at_bottom, &coding->offsets, diag);
+        const lmc_status status = lmc_offsets_read(&r, lmc_high_nbits(coding->element_nbytes),
+                                                   has_sign_at_bottom, &coding->offsets, diag);
         LMC_TRY(lmc_diag_shift(diag, status, offset));
     }
     coding->plane_count = lmc_coding_plane_count(element_nbytes, &coding->split);

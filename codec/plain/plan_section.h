@@ -28,11 +28,6 @@ typedef struct lmc_coding {
     uint8_t is_low_mixed; /* encoder only: the lower planes are flexible in blocks that end in zeros alone */
 } lmc_coding;
 
-LMC_INLINE unsigned lmc_coding_high_nbits(const lmc_coding *coding)
-{
-    return coding->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
-}
-
 /* Index of the first plane of lower bytes. */
 LMC_INLINE unsigned lmc_coding_lower_first(const lmc_coding *coding)
 {

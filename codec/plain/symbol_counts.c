@@ -15,7 +15,7 @@ static int are_unused(const uint32_t *places)
 lmc_high_sums lmc_high_sums_make(lmc_sample *sample, unsigned element_nbytes)
 {
     uint32_t *const high = sample->high;
-    const unsigned high_nbits = element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
+    const unsigned high_nbits = lmc_high_nbits(element_nbytes);
     uint32_t first = 0, end = 1u << sample->high_nbits, sum = 0;
     while (end > PLACES_AT_ONCE && are_unused(high + end - PLACES_AT_ONCE))
         end -= PLACES_AT_ONCE;

@@ -251,7 +251,7 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const int is_shifted, 
                                    const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
     const unsigned p = split->low_nbits;
-    const unsigned high_nbits = nbytes == 1 ? 8 : 16;
+    const unsigned high_nbits = lmc_high_nbits(nbytes);
     const unsigned rotation = split->rotation;
     const high_cut cut = load_high_cut(split, high_nbits);
     const size_t overrun =

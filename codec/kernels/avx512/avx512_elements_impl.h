@@ -209,7 +209,7 @@ LMC_INLINE __m512i split_group(const unsigned nbytes, const int is_shifted, cons
 LMC_INLINE unsigned split_elements(const unsigned nbytes, const int is_shifted, const lmc_split *split,
                                    const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
-    const unsigned high_nbits = nbytes == 1 ? 8 : 16;
+    const unsigned high_nbits = lmc_high_nbits(nbytes);
     const high_cut cut = load_high_cut(split, high_nbits);
     const lmc_plane_set planes = *dst;
     __m512i greatest = _mm512_setzero_si512();
