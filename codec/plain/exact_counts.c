@@ -1,13 +1,15 @@
 /* exact_counts.c - reads the tensor block by block, chooses the values of rows as the encoder will, and counts. */
 #include "codec/plain/exact_counts.h"
 
+#include "codec/plain/plane.h"
+
 /* A block is read to the memory of a sample. */
 _Static_assert((sizeof(uint64_t) << LMC_RANS_BLOCK_LOG2) <= sizeof(((lmc_offsets_work *)0)->high),
                "a block of the widest elements fits");
 
 /* Counts the symbols of n <= LMC_STRIP_VALUES high parts, to which offsets of row and column were added. */
 static void count_symbols(const lmc_exact_request *request, const uint16_t *high, size_t n,
-                          uint32_t part[4][256])
+                          uint32_t parts[4][256])
 {
     const lmc_split *const split = request->split;
     const unsigned high_nbits = lmc_high_nbits(request->content->element_nbytes);
@@ -19,19 +21,12 @@ static void count_symbols(const lmc_exact_request *request, const uint16_t *high
         const uint16_t wide = (uint16_t)((t >> split->low_nbits) - split->window_start) & symbol_mask;
         symbols[i] = (uint8_t)(wide < LMC_FMT_SYMBOL_ESCAPE ? wide : LMC_FMT_SYMBOL_ESCAPE);
     }
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        const uint64_t eight = lmc_load64(symbols + i);
-        for (unsigned k = 0; k < 8; k++)
-            part[k % 4][eight >> 8 * k & 0xff]++;
-    }
-    for (; i < n; i++)
-        part[0][symbols[i]]++;
+    lmc_plane_count_more(symbols, n, parts);
 }
 
 /* Counts a block of n elements, of which the first is element `first` of the tensor. */
 static lmc_status count_block(const lmc_exact_request *request, uint64_t first, size_t n,
-                              uint32_t part[4][256])
+                              uint32_t parts[4][256])
 {
     const lmc_content *const content = request->content;
     const lmc_offsets *const offsets = request->offsets;
@@ -55,7 +50,7 @@ static lmc_status count_block(const lmc_exact_request *request, uint64_t first, 
             coder.rotation, block + i * element_nbytes, m, work->shifted);
         coder.kernels->add_shifts(work->shifted, offsets->columns ? offsets->columns + column : NULL,
                                   rows.rows[row], m, work->shifted);
-        count_symbols(request, work->shifted, m, part);
+        count_symbols(request, work->shifted, m, parts);
         i += m;
         column += m;
         if (column == offsets->column_count) {
@@ -70,10 +65,9 @@ lmc_status lmc_exact_counts(const lmc_exact_request *request, uint32_t counts[25
 {
     const uint64_t value_count = lmc_min_u64(request->content->value_count, UINT32_MAX);
     const uint64_t block_values = lmc_min_u64(request->block_values, UINT64_C(1) << LMC_RANS_BLOCK_LOG2);
-    uint32_t part[4][256] = {{0}}; /* four, so that equal neighbours do not wait for each other */
+    uint32_t parts[4][256] = {{0}};
     for (uint64_t i = 0; i < value_count; i += block_values)
-        LMC_TRY(count_block(request, i, (size_t)lmc_min_u64(block_values, value_count - i), part));
-    for (unsigned s = 0; s < 256; s++)
-        counts[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
+        LMC_TRY(count_block(request, i, (size_t)lmc_min_u64(block_values, value_count - i), parts));
+    lmc_plane_sum_counts(parts, counts);
     return LMC_OK;
 }

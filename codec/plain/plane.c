@@ -6,17 +6,27 @@
 
 /* ---- encode ---- */
 
-void lmc_plane_count(const uint8_t *plane, size_t n, uint32_t histogram[256])
+void lmc_plane_count_more(const uint8_t *plane, size_t n, uint32_t parts[4][256])
 {
-    uint32_t part[4][256] = {{0}}; /* four, so that equal neighbours do not wait for each other */
     size_t i = 0;
     for (; i + 4 <= n; i += 4)
         for (unsigned k = 0; k < 4; k++)
-            part[k][plane[i + k]]++;
+            parts[k][plane[i + k]]++;
     for (; i < n; i++)
-        part[0][plane[i]]++;
+        parts[0][plane[i]]++;
+}
+
+void lmc_plane_sum_counts(uint32_t parts[4][256], uint32_t histogram[256])
+{
     for (unsigned s = 0; s < 256; s++)
-        histogram[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
+        histogram[s] = parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
+}
+
+void lmc_plane_count(const uint8_t *plane, size_t n, uint32_t histogram[256])
+{
+    uint32_t parts[4][256] = {{0}};
+    lmc_plane_count_more(plane, n, parts);
+    lmc_plane_sum_counts(parts, histogram);
 }
 
 /* About what exceptions to a value take that m of n bytes are not, if these take so many bits. */

@@ -34,6 +34,11 @@ double lmc_plane_uncoded_nbits(const uint32_t histogram[256], size_t n);
 
 void lmc_plane_count(const uint8_t *plane, size_t n, uint32_t histogram[256]);
 
+/* The same piece by piece: adds up n bytes, and sums up what was added. There are four parts, so that equal neighbours
+ * do not wait for each other. */
+void lmc_plane_count_more(const uint8_t *plane, size_t n, uint32_t parts[4][256]);
+void lmc_plane_sum_counts(uint32_t parts[4][256], uint32_t histogram[256]);
+
 /* As lmc_plane_encode() for a packed plane of n >= 1 values of nbits < 8 each: constant or stored. */
 size_t lmc_plane_encode_packed(const uint8_t *plane, size_t n, unsigned nbits, uint8_t *dst, uint8_t *mode);
 
