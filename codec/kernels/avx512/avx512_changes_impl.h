@@ -8,15 +8,6 @@
 
 /* ---- which elements differ ---- */
 
-/* The lanes of a register of n valid elements that differ. */
-LMC_INLINE uint64_t differing_lanes(const unsigned nbytes, __m512i x, __m512i b)
-{
-    return nbytes == 1   ? _mm512_cmpneq_epi8_mask(x, b)
-           : nbytes == 2 ? _mm512_cmpneq_epi16_mask(x, b)
-           : nbytes == 4 ? _mm512_cmpneq_epi32_mask(x, b)
-                         : _mm512_cmpneq_epi64_mask(x, b);
-}
-
 LMC_INLINE size_t find_changed(const unsigned nbytes, const uint8_t *src, const uint8_t *base, size_t n,
                                uint64_t *changed)
 {
@@ -26,7 +17,7 @@ LMC_INLINE size_t find_changed(const unsigned nbytes, const uint8_t *src, const 
         for (unsigned k = 0; k < nbytes; k++) { /* a register has 64 / nbytes elements */
             const size_t left = bytes_left((n - g) * nbytes, 64 * k), at = g * nbytes + 64 * k;
             const __m512i x = load_first(src + at, left), b = load_first(base + at, left);
-            word |= differing_lanes(nbytes, x, b) << k * (64 / nbytes);
+            word |= lanes_that_differ(nbytes, x, b) << k * (64 / nbytes);
         }
         changed[g / GROUP] = word;
         count += lmc_popcount64(word);
