@@ -6,6 +6,7 @@
 #define LMC_CODEC_DELTA_ROUNDING_H
 
 #include "codec/common/bits.h"
+#include "codec/common/round16.h"
 #include "lmc_experimental.h"
 
 /* Bytes of the base for each byte of content. */
@@ -20,19 +21,13 @@ LMC_INLINE uint16_t lmc_round_to_bf16(uint32_t bits)
 {
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)((bits >> 16 & 0x8000u) | 0x7fc0u);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+    return (uint16_t)lmc_round_number_to_bf16(bits);
 }
 
 /* 1 if an F32 without its sign is 2^-14 to 2^16: a normal F16, or one that is rounded to infinity. */
 LMC_INLINE int lmc_is_normal_f16(uint32_t size)
 {
     return size - 0x38800000u < 0x47800000u - 0x38800000u;
-}
-
-/* That F32 rounded to F16. */
-LMC_INLINE uint32_t lmc_round_normal_to_f16(uint32_t size)
-{
-    return (size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13;
 }
 
 /* An F32 rounded to F16 likewise; what is too large becomes infinity, NaN 7e00. */

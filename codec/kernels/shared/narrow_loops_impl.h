@@ -6,6 +6,8 @@
 #ifndef LMC_CODEC_KERNELS_SHARED_NARROW_LOOPS_IMPL_H
 #define LMC_CODEC_KERNELS_SHARED_NARROW_LOOPS_IMPL_H
 
+#include "codec/common/round16.h"
+
 LMC_INLINE uint32_t bits_of_single(float x)
 {
     uint32_t bits;
@@ -34,23 +36,17 @@ LMC_INLINE uint32_t single_of_half(uint32_t half)
     return (magnitude >= 0x7c00 ? special : finite) | (half & 0x8000) << 16;
 }
 
-/* To nearest, ties to even. A NaN keeps the top of its payload. */
+/* To nearest, ties to even. A NaN keeps the top of its payload, unlike that of a base (lmc_round_to_f16()). */
 LMC_INLINE uint32_t half_of_single(uint32_t single)
 {
     const uint32_t magnitude = single & 0x7fffffff;
-    const uint32_t normal = (magnitude - HALF_REBIAS + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    const uint32_t normal = lmc_round_normal_to_f16(magnitude);
     /* the last place of 0.5 is the least denormal F16 */
     const float small = single_of_bits(magnitude < 0x38800000 ? magnitude : 0);
     const uint32_t denormal = bits_of_single(small + 0.5f) - 0x3f000000;
     const uint32_t special = magnitude > 0x7f800000 ? 0x7e00 | (magnitude >> 13 & 0x3ff) : 0x7c00;
     const uint32_t finite = magnitude < 0x38800000 ? denormal : normal;
     return (magnitude >= 0x477ff000 ? special : finite) | (single >> 16 & 0x8000);
-}
-
-/* To nearest, ties to even; not for NaN. */
-LMC_INLINE uint32_t brain_of_single(uint32_t single)
-{
-    return (single + 0x7fff + (single >> 16 & 1)) >> 16;
 }
 
 LMC_INLINE uint64_t double_of_single(uint32_t single)
@@ -129,6 +125,6 @@ LMC_INLINE uint32_t unrounded(uint32_t single)
 
 DEFINE_MULTIPLY(f32, 32, unrounded)
 DEFINE_MULTIPLY(f16, 16, half_of_single)
-DEFINE_MULTIPLY(bf16, 16, brain_of_single)
+DEFINE_MULTIPLY(bf16, 16, lmc_round_number_to_bf16)
 
 #endif
