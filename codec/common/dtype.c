@@ -3,6 +3,7 @@
 
 #include "codec/common/entropy.h"
 #include "common/compiler.h"
+#include "common/guess_sample.h"
 #include "lmc_experimental.h"
 
 typedef struct dtype_row {
@@ -84,11 +85,6 @@ unsigned lmc_dtype_exponent_nbits(lmc_dtype dtype)
 
 /* ---- the guess: entropies of the content's bytes are compared for each width of elements ---- */
 
-/* The sample: runs spread over the content. Each run begins at a multiple of 8. */
-#define SAMPLE_RUN_NBYTES 2048
-#define SAMPLE_RUN_COUNT 8
-#define SAMPLE_NBYTES (SAMPLE_RUN_NBYTES * SAMPLE_RUN_COUNT)
-
 /* A wider element must make bytes more regular by this factor. With more positions each has fewer samples, and few
  * samples look more regular than they are: 2048 bytes of noise by 1 %. */
 #define WIDER_FACTOR 0.97
@@ -142,15 +138,13 @@ static unsigned guess_element_nbytes(const uint8_t *sample, size_t nbytes)
 
 lmc_dtype lmc_dtype_guess(const void *content, size_t nbytes, unsigned element_nbytes)
 {
-    uint8_t sample[SAMPLE_NBYTES];
-    const size_t n = lmc_min_size(nbytes, SAMPLE_NBYTES); /* a multiple of 8 unless the content is smaller */
-    const int is_whole = nbytes <= SAMPLE_NBYTES;
-    const size_t run_nbytes = is_whole ? n : SAMPLE_RUN_NBYTES;
-    for (size_t at = 0; at < n; at += run_nbytes) {
-        const size_t span = nbytes - run_nbytes;
-        const size_t first = span / (SAMPLE_RUN_COUNT - 1) * (at / run_nbytes) & ~(size_t)7;
-        memcpy(sample + at, (const uint8_t *)content + first, run_nbytes);
-    }
+    uint8_t sample[LMC_GUESS_NBYTES];
+    const size_t n = lmc_min_size(nbytes, sizeof sample); /* a multiple of 8 unless the content is smaller */
+    if (n > 0 && n < sizeof sample)
+        memcpy(sample, content, n);
+    for (unsigned i = 0; n == sizeof sample && i < LMC_GUESS_RUN_COUNT; i++)
+        memcpy(sample + i * LMC_GUESS_RUN_NBYTES,
+               (const uint8_t *)content + (size_t)lmc_guess_run_offset(nbytes, i), LMC_GUESS_RUN_NBYTES);
     if (element_nbytes != 1 && element_nbytes != 2 && element_nbytes != 4 && element_nbytes != 8)
         element_nbytes = guess_element_nbytes(sample, n);
     if (element_nbytes == 1) {

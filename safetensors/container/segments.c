@@ -3,6 +3,7 @@
  */
 #include "safetensors/container/segments.h"
 
+#include "common/guess_sample.h"
 #include "common/text.h"
 #include "lmc_experimental.h"
 #include "os/os.h"
@@ -11,11 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h> /* qsort */
 #include <string.h>
-
-/* What a guess looks at: runs spread over the bytes, at multiples of 8. lmc_dtype_guess() looks at as much. */
-#define SAMPLE_RUN_NBYTES 2048
-#define SAMPLE_RUN_COUNT 8
-#define SAMPLE_NBYTES (SAMPLE_RUN_NBYTES * SAMPLE_RUN_COUNT)
 
 /* The shortest entry of a header has more bytes: a longer list could not be written. */
 #define SEGMENT_COUNT_MAX (LMC_ST_HEADER_NBYTES_MAX / 40)
@@ -204,16 +200,14 @@ lmc_status st_segments_add(st_segments *segments, const st_segment *segment, lmc
 lmc_status st_segments_guess(const st_reading *reading, uint64_t offset, uint64_t nbytes, lmc_dtype *dtype,
                              lmc_st_diag *diag)
 {
-    unsigned char sample[SAMPLE_NBYTES];
+    unsigned char sample[LMC_GUESS_NBYTES];
     const size_t sample_nbytes = nbytes < sizeof sample ? (size_t)nbytes : sizeof sample;
     if (nbytes <= sizeof sample) {
         LMC_TRY(st_input_read(reading->input, offset, sample, sample_nbytes, diag));
     } else {
-        for (unsigned i = 0; i < SAMPLE_RUN_COUNT; i++) {
-            const uint64_t first = (nbytes - SAMPLE_RUN_NBYTES) / (SAMPLE_RUN_COUNT - 1) * i / 8 * 8;
-            LMC_TRY(st_input_read(reading->input, offset + first, sample + i * SAMPLE_RUN_NBYTES,
-                                  SAMPLE_RUN_NBYTES, diag));
-        }
+        for (unsigned i = 0; i < LMC_GUESS_RUN_COUNT; i++)
+            LMC_TRY(st_input_read(reading->input, offset + lmc_guess_run_offset(nbytes, i),
+                                  sample + i * LMC_GUESS_RUN_NBYTES, LMC_GUESS_RUN_NBYTES, diag));
     }
     *dtype = lmc_dtype_guess(sample, sample_nbytes, 0);
     return LMC_OK;
