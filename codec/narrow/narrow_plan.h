@@ -6,6 +6,7 @@
 #define LMC_CODEC_NARROW_NARROW_PLAN_H
 
 #include "codec/common/input.h"
+#include "codec/narrow/palette.h"
 #include "codec/narrow/product.h"
 
 /* Elements that a form is judged by at most. */
@@ -27,7 +28,7 @@ typedef struct lmc_narrow_work {
     size_t sample_count;
     uint8_t numbers[LMC_NARROW_SAMPLE_VALUES]; /* of the sampled elements, by the form that was chosen ... */
     uint8_t tried_numbers[LMC_NARROW_SAMPLE_VALUES]; /* ... or is tried */
-    uint8_t palette[256 * sizeof(uint64_t)];
+    uint8_t palette[LMC_PALETTE_VALUES_MAX * sizeof(uint64_t)];
 } lmc_narrow_work;
 
 /* Looks for a form. buffer: LMC_NARROW_SAMPLE_VALUES elements of 8 bytes, any content. Errors: what the content's read

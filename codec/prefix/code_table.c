@@ -170,7 +170,7 @@ void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer)
     lmc_write_n(writer, last_symbol, 1);
 
     const unsigned width = length_number_nbits(next_number - 1);
-    uint8_t packed[256 * 7 / 8 + 8];
+    uint8_t packed[LMC_LENGTH_NUMBERS_NBYTES_MAX + sizeof(uint64_t)];
     lmc_bit_writer bits = {packed, 0, 0};
     for (unsigned s = first_symbol; s <= last_symbol; s++)
         lmc_put_bits(&bits, shape->nbits[s] ? number_of_0[shape->layer[s]] + shape->nbits[s] : 0, width);

@@ -36,8 +36,9 @@ LMC_NODISCARD lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table 
 #define LMC_TABLE_ALL 256 /* no symbol is left out */
 double lmc_table_cost_nbits(const lmc_table *table, const uint32_t histogram[256], unsigned left_out);
 
-/* Appends a table of at most LMC_TABLE_NBYTES_MAX bytes. */
-#define LMC_TABLE_NBYTES_MAX (1 + LMC_FMT_LAYER_COUNT_MAX + 2 + 256 * 7 / 8)
+/* Appends a table of at most LMC_TABLE_NBYTES_MAX bytes, of which length numbers take LMC_LENGTH_NUMBERS_NBYTES_MAX. */
+#define LMC_LENGTH_NUMBERS_NBYTES_MAX (256 * 7 / 8)
+#define LMC_TABLE_NBYTES_MAX (1 + LMC_FMT_LAYER_COUNT_MAX + 2 + LMC_LENGTH_NUMBERS_NBYTES_MAX)
 void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer);
 
 /* Reads a table that lmc_table_write() wrote and refuses everything else. Offset 0 is the table's first byte. Error:

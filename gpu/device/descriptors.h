@@ -75,8 +75,8 @@ typedef struct lmc_cuda_result {
 /* Words behind a bitset that another contains. */
 #define LMC_CUDA_FLAGS_SLACK_WORDS 4u
 
-/* Kernels read frames by aligned words. They touch so many bytes before and behind a block's stored bytes at most; head
- * and tail of the frame have them. */
+/* Kernels read frames by aligned words. They touch less than a word before a block's stored bytes, and at most so many
+ * bytes behind them. These belong to the frame: it has its head before and its tail behind all blocks. */
 #define LMC_CUDA_READ_AHEAD 16
 
 /* How the scratch of one thread block is divided, in bytes from its start. */

@@ -44,7 +44,6 @@ typedef struct shared_state {
     block_reader reader;     /* as thread 0 has left it */
     const uint8_t *literals; /* of a coded plane; of gaps, the quotients behind the unary planes */
     const uint8_t *unary[LMC_FMT_GAP_UNARY_COUNT_MAX];
-    uint32_t unary_n[LMC_FMT_GAP_UNARY_COUNT_MAX + 1];
     uint32_t unary_ranks_at[LMC_FMT_GAP_UNARY_COUNT_MAX];
     uint32_t scan[2][32];
     uint32_t select[16]; /* see make_tables() */

@@ -51,6 +51,11 @@ static lmc_status check_places(lmc_cuda_batch *batch, const lmc_cuda_frame *fram
     return LMC_OK;
 }
 
+_Static_assert(LMC_FMT_SHORT_HEAD_NBYTES >= sizeof(uint32_t) &&
+                   2 * LMC_FMT_HASH_NBYTES >= LMC_CUDA_READ_AHEAD &&
+                   LMC_FMT_INDEX_ENTRY_NBYTES + LMC_FMT_HASH_NBYTES >= LMC_CUDA_READ_AHEAD,
+               "the least head and tail have what kernels touch beside a block");
+
 /* Describes block i. Its sizes and its place were verified when the frame was opened. */
 static void describe_block(const lmc_cuda_frame *given, const lmc_frame *frame, uint64_t i, uint32_t plan_at,
                            lmc_cuda_block *block)
