@@ -10,13 +10,13 @@
 
 /* ---- diagnostics ---- */
 
-lmc_status lmc_cuda_fail(lmc_cuda_batch *batch, lmc_status status, uint64_t offset, const char *format, ...)
+lmc_status lmc_cuda_fail(lmc_diag *diag, lmc_status status, uint64_t offset, const char *format, ...)
 {
     va_list arguments;
-    batch->diag.status = status;
-    batch->diag.offset = offset;
+    diag->status = status;
+    diag->offset = offset;
     va_start(arguments, format);
-    vsnprintf(batch->diag.text, sizeof batch->diag.text, format, arguments);
+    vsnprintf(diag->text, sizeof diag->text, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -189,9 +189,9 @@ lmc_status lmc_cuda_write_image(lmc_cuda_batch *batch, void *dst, size_t dst_cap
     const size_t nbytes = batch->blocks.nbytes + batch->data.nbytes;
     batch->diag.status = LMC_OK;
     if (!dst && nbytes > 0)
-        return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a required pointer is NULL");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (dst_capacity < nbytes)
-        return lmc_cuda_fail(batch, LMC_ERR_DST_SMALL, 0, "the image takes %zu bytes", nbytes);
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_DST_SMALL, 0, "the image takes %zu bytes", nbytes);
     if (batch->blocks.nbytes > 0)
         memcpy(dst, batch->blocks.bytes, batch->blocks.nbytes);
     if (batch->data.nbytes > 0)

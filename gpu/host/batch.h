@@ -41,8 +41,8 @@ struct lmc_cuda_batch {
     uint64_t block_count, host_block_count, content_nbytes;
 };
 
-/* Writes the diagnostic and returns the status. */
-__attribute__((format(printf, 4, 5))) lmc_status lmc_cuda_fail(lmc_cuda_batch *batch, lmc_status status,
+/* Fills a diagnostic, of a batch or of a call without one, and returns the status. */
+__attribute__((format(printf, 4, 5))) lmc_status lmc_cuda_fail(lmc_diag *diag, lmc_status status,
                                                                uint64_t offset, const char *format, ...);
 
 /* Takes over the diagnostic of the batch's context. */

@@ -2,34 +2,21 @@
 #include "gpu/host/driver.h"
 
 #include <dlfcn.h>
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "codec/common/diag.h"
+#include "gpu/host/batch.h"
 
 #define VERSION_LEAST 12000 /* of cuCtxGetId(); the cubins need it, too */
-
-lmc_status lmc_cuda_fail_at_driver(lmc_diag *diag, lmc_status status, const char *format, ...)
-{
-    va_list arguments;
-    diag->status = status;
-    diag->offset = 0;
-    va_start(arguments, format);
-    vsnprintf(diag->text, sizeof diag->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
 
 lmc_status lmc_cuda_fail_call(lmc_diag *diag, const lmc_cuda_driver *driver, const char *call, int error)
 {
     const char *name = NULL;
     if (driver->error_name(error, &name) != 0 || !name)
         name = "an unknown error";
-    return lmc_cuda_fail_at_driver(diag, LMC_ERR_IO, "%s: %s (%d)", call, name, error);
+    return lmc_cuda_fail(diag, LMC_ERR_IO, 0, "%s: %s (%d)", call, name, error);
 }
 
 /* Names with a suffix are those that cuda.h gives to programs. */
@@ -65,9 +52,9 @@ static lmc_status find_functions(lmc_cuda_driver *driver, void *library, const c
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *const address = dlsym(library, functions[i].name);
         if (!address)
-            return lmc_cuda_fail_at_driver(diag, LMC_ERR_UNSUPPORTED,
-                                           "the driver %.60s has no %s: CUDA 12 or later is needed", name,
-                                           functions[i].name);
+            return lmc_cuda_fail(diag, LMC_ERR_UNSUPPORTED, 0,
+                                 "the driver %.60s has no %s: CUDA 12 or later is needed", name,
+                                 functions[i].name);
         memcpy((char *)driver + functions[i].at, &address, sizeof address);
     }
     return LMC_OK;
@@ -78,12 +65,12 @@ static lmc_status start(const lmc_cuda_driver *driver, lmc_diag *diag)
     int version = 0;
     int error = driver->driver_version(&version);
     if (error == 0 && version < VERSION_LEAST)
-        return lmc_cuda_fail_at_driver(diag, LMC_ERR_UNSUPPORTED,
-                                       "the driver serves CUDA %d.%d: 12.0 or later is needed",
-                                       version / 1000, version % 1000 / 10);
+        return lmc_cuda_fail(diag, LMC_ERR_UNSUPPORTED, 0,
+                             "the driver serves CUDA %d.%d: 12.0 or later is needed", version / 1000,
+                             version % 1000 / 10);
     error = error != 0 ? error : driver->init(0);
     if (error == LMC_CUDA_ERROR_NO_DEVICE)
-        return lmc_cuda_fail_at_driver(diag, LMC_ERR_UNSUPPORTED, "the driver sees no device");
+        return lmc_cuda_fail(diag, LMC_ERR_UNSUPPORTED, 0, "the driver sees no device");
     return error == 0 ? LMC_OK : lmc_cuda_fail_call(diag, driver, "cuInit", error);
 }
 
@@ -96,8 +83,7 @@ lmc_status lmc_cuda_load_driver(const lmc_cuda_driver **driver, lmc_diag *diag)
         const char *const name = library_name();
         void *const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
         if (!library)
-            return lmc_cuda_fail_at_driver(diag, LMC_ERR_UNSUPPORTED, "there is no driver: %.120s",
-                                           dlerror());
+            return lmc_cuda_fail(diag, LMC_ERR_UNSUPPORTED, 0, "there is no driver: %.120s", dlerror());
         lmc_status status = find_functions(&found, library, name, diag);
         if (status == LMC_OK)
             status = start(&found, diag);

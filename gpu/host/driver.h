@@ -43,10 +43,6 @@ typedef struct lmc_cuda_driver {
                   lmc_cuda_stream stream, void **parameters, void **extra);
 } lmc_cuda_driver;
 
-/* Fills *diag and returns the status. */
-__attribute__((format(printf, 3, 4))) lmc_status lmc_cuda_fail_at_driver(lmc_diag *diag, lmc_status status,
-                                                                         const char *format, ...);
-
 /* IO, with the name of what the driver said to `call`. */
 lmc_status lmc_cuda_fail_call(lmc_diag *diag, const lmc_cuda_driver *driver, const char *call, int error);
 

@@ -31,7 +31,7 @@ static lmc_status add_failure(finish_job *job, const finish_block *block, lmc_st
 {
     lmc_cuda_failure *const failure = lmc_cuda_append(job->batch, &job->batch->failures, sizeof *failure);
     if (!failure)
-        return lmc_cuda_fail(job->batch, LMC_ERR_NOMEM, 0, "no memory for a failure");
+        return lmc_cuda_fail(&job->batch->diag, LMC_ERR_NOMEM, 0, "no memory for a failure");
     *failure = (lmc_cuda_failure){sizeof *failure,
                                   block->member->given.name,
                                   block->frame_index,
@@ -59,7 +59,7 @@ static lmc_status reserve_content(finish_job *job, uint64_t nbytes)
     job->content_capacity = 0;
     job->content = nbytes <= SIZE_MAX ? lmc_cuda_allocate(job->batch, (size_t)nbytes) : NULL;
     if (!job->content)
-        return lmc_cuda_fail(job->batch, LMC_ERR_NOMEM, 0, "no memory for the host's blocks");
+        return lmc_cuda_fail(&job->batch->diag, LMC_ERR_NOMEM, 0, "no memory for the host's blocks");
     job->content_capacity = (size_t)nbytes;
     return LMC_OK;
 }
@@ -67,12 +67,13 @@ static lmc_status reserve_content(finish_job *job, uint64_t nbytes)
 static lmc_status write_content(finish_job *job, const lmc_cuda_member *member, uint64_t first, size_t nbytes)
 {
     if (!job->memory || !job->memory->write)
-        return lmc_cuda_fail(job->batch, LMC_ERR_ARG, 0,
+        return lmc_cuda_fail(&job->batch->diag, LMC_ERR_ARG, 0,
                              "blocks are the host's, but it cannot write to the device");
     const lmc_status status =
         job->memory->write(job->memory->user, member->given.device_content + first, job->content, nbytes);
     if (status != LMC_OK)
-        return lmc_cuda_fail(job->batch, status, first, "content of the host was not written to the device");
+        return lmc_cuda_fail(&job->batch->diag, status, first,
+                             "content of the host was not written to the device");
     return LMC_OK;
 }
 
@@ -173,7 +174,8 @@ static lmc_status finish_stored(finish_job *job, uint64_t frame_index)
     lmc_block_entry *const entries =
         count > 0 ? lmc_cuda_allocate(job->batch, (size_t)count * sizeof *entries) : NULL;
     if (count > 0 && !entries)
-        return lmc_cuda_fail(job->batch, LMC_ERR_NOMEM, 0, "no memory for the hashes of a stored frame");
+        return lmc_cuda_fail(&job->batch->diag, LMC_ERR_NOMEM, 0,
+                             "no memory for the hashes of a stored frame");
     for (uint64_t i = 0; i < count; i++) {
         const lmc_cuda_result *const result = &job->results[member->first_block + i];
         is_done &= result->outcome == LMC_CUDA_DONE;
@@ -208,9 +210,10 @@ static lmc_status first_failure(lmc_cuda_batch *batch)
     lmc_cuda_failure failure = LMC_INIT(lmc_cuda_failure);
     if (!lmc_cuda_failed_block(batch, 0, &failure))
         return LMC_OK;
-    return lmc_cuda_fail(batch, failure.status, failure.offset, "%.60s: block %llu: %s, found by the %s",
-                         failure.name ? failure.name : "a tensor", (unsigned long long)failure.block_index,
-                         lmc_status_text(failure.status), failure.found_by_device ? "device" : "host");
+    return lmc_cuda_fail(&batch->diag, failure.status, failure.offset,
+                         "%.60s: block %llu: %s, found by the %s", failure.name ? failure.name : "a tensor",
+                         (unsigned long long)failure.block_index, lmc_status_text(failure.status),
+                         failure.found_by_device ? "device" : "host");
 }
 
 static lmc_status check_arguments(lmc_cuda_batch *batch, const void *results, size_t results_nbytes,
@@ -218,9 +221,9 @@ static lmc_status check_arguments(lmc_cuda_batch *batch, const void *results, si
 {
     const size_t wanted = (size_t)lmc_cuda_descriptor_count(batch) * sizeof(lmc_cuda_result);
     if (results_nbytes != wanted || (wanted > 0 && !results))
-        return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "results of %zu bytes were wanted", wanted);
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_ARG, 0, "results of %zu bytes were wanted", wanted);
     if (report && !lmc_struct_is_known(report, sizeof *report))
-        return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a report's struct_size is not known");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_ARG, 0, "a report's struct_size is not known");
     return LMC_OK;
 }
 
@@ -236,7 +239,7 @@ lmc_status lmc_cuda_finish(lmc_cuda_batch *batch, const void *results, size_t re
     lmc_cuda_result *const copy =
         lmc_cuda_allocate(batch, results_nbytes + 1); /* results may lie at any address */
     if (!copy)
-        return lmc_cuda_fail(batch, LMC_ERR_NOMEM, 0, "no memory for results");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_NOMEM, 0, "no memory for results");
     if (results_nbytes > 0)
         memcpy(copy, results, results_nbytes);
     job.results = copy;

@@ -25,19 +25,19 @@ static lmc_status read_launch(lmc_cuda_batch *batch, const lmc_cuda_launch *give
 {
     memset(launch, 0, sizeof *launch);
     if (!given || !lmc_struct_is_known(given, sizeof *launch))
-        return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a launch's struct_size is not known");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_ARG, 0, "a launch's struct_size is not known");
     lmc_struct_copy(launch, given, lmc_struct_size(given));
     if (lmc_cuda_descriptor_count(batch) == 0)
         return LMC_OK;
     const uint64_t addresses = launch->image | launch->results | launch->scratch;
     if (launch->image == 0 || launch->results == 0 || launch->scratch == 0)
-        return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a required address is 0");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_ARG, 0, "a required address is 0");
     if (addresses % LMC_CUDA_ALIGNMENT != 0)
-        return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "memory on the device begins at a multiple of %u",
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_ARG, 0, "memory on the device begins at a multiple of %u",
                              LMC_CUDA_ALIGNMENT);
     const uint64_t least = lmc_cuda_scratch_layout(batch).nbytes;
     if (launch->scratch_nbytes < least)
-        return lmc_cuda_fail(batch, LMC_ERR_DST_SMALL, 0, "scratch takes %llu bytes at least",
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_DST_SMALL, 0, "scratch takes %llu bytes at least",
                              (unsigned long long)least);
     return LMC_OK;
 }

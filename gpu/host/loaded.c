@@ -3,6 +3,7 @@
 
 #include "codec/common/diag.h"
 #include "common/abi.h"
+#include "gpu/host/batch.h"
 #include "gpu/host/gpu_kernels.h"
 
 #include <pthread.h>
@@ -100,8 +101,8 @@ static lmc_status load_module(lmc_cuda_loaded *loaded, lmc_cuda_module *module, 
         return LMC_OK;
     if (!is_no_fit(error))
         return lmc_cuda_fail_call(diag, loaded->driver, "cuModuleLoadDataEx", error);
-    return lmc_cuda_fail_at_driver(
-        diag, LMC_ERR_UNSUPPORTED, "no kernel (%.50s) fits compute capability %u.%u and the driver",
+    return lmc_cuda_fail(
+        diag, LMC_ERR_UNSUPPORTED, 0, "no kernel (%.50s) fits compute capability %u.%u and the driver",
         lmc_cuda_images_text, loaded->device.capability_major, loaded->device.capability_minor);
 }
 
@@ -154,7 +155,7 @@ static lmc_status load_in_context(lmc_cuda_loaded *loaded, lmc_diag *diag)
     const lmc_cuda_driver *const driver = made.loaded.driver;
     int error = driver->context_current(&made.context);
     if (error == 0 && !made.context)
-        return lmc_cuda_fail_at_driver(diag, LMC_ERR_ARG, "no context of CUDA is current in this thread");
+        return lmc_cuda_fail(diag, LMC_ERR_ARG, 0, "no context of CUDA is current in this thread");
     error = error != 0 ? error : driver->context_id(made.context, &made.id);
     if (error != 0)
         return lmc_cuda_fail_call(diag, driver, "cuCtxGetCurrent", error);
@@ -171,8 +172,8 @@ static lmc_status load_in_context(lmc_cuda_loaded *loaded, lmc_diag *diag)
 lmc_status lmc_cuda_load(lmc_cuda_loaded *loaded, lmc_diag *diag)
 {
     if (lmc_cuda_image_count == 0)
-        return lmc_cuda_fail_at_driver(diag, LMC_ERR_UNSUPPORTED, "built without kernels: %.120s",
-                                       lmc_cuda_images_text + strlen("none: "));
+        return lmc_cuda_fail(diag, LMC_ERR_UNSUPPORTED, 0, "built without kernels: %.120s",
+                             lmc_cuda_images_text + strlen("none: "));
     pthread_mutex_lock(&lock);
     const lmc_status status = load_in_context(loaded, diag);
     pthread_mutex_unlock(&lock);

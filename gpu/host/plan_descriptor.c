@@ -15,10 +15,11 @@ static lmc_status append_data(lmc_cuda_batch *batch, size_t nbytes, uint32_t *at
                                  : (LMC_CUDA_ALIGNMENT - used % LMC_CUDA_ALIGNMENT) % LMC_CUDA_ALIGNMENT;
     *room = NULL;
     if (used + gap + nbytes > UINT32_MAX)
-        return lmc_cuda_fail(batch, LMC_ERR_LIMIT, 0, "the descriptors of a batch take less than 4 GiB");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_LIMIT, 0,
+                             "the descriptors of a batch take less than 4 GiB");
     uint8_t *const appended = lmc_cuda_append(batch, &batch->data, gap + nbytes);
     if (!appended)
-        return lmc_cuda_fail(batch, LMC_ERR_NOMEM, 0, "no memory for descriptors");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_NOMEM, 0, "no memory for descriptors");
     *at = (uint32_t)(used + gap);
     *room = appended + gap;
     return LMC_OK;

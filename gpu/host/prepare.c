@@ -13,12 +13,12 @@ static lmc_status read_frame(lmc_cuda_batch *batch, const lmc_cuda_frame *given,
 {
     memset(frame, 0, sizeof *frame);
     if (!given || !lmc_struct_is_known(given, sizeof *frame))
-        return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a frame's struct_size is not known");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_ARG, 0, "a frame's struct_size is not known");
     lmc_struct_copy(frame, given, lmc_struct_size(given));
     if (!frame->frame)
-        return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a required pointer is NULL");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (frame->device_content % LMC_CUDA_ALIGNMENT != 0)
-        return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "content on the device begins at a multiple of %u",
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_ARG, 0, "content on the device begins at a multiple of %u",
                              LMC_CUDA_ALIGNMENT);
     return LMC_OK;
 }
@@ -42,12 +42,12 @@ lmc_status lmc_cuda_open(lmc_cuda_batch *batch, const lmc_cuda_frame *frame, lmc
 static lmc_status check_places(lmc_cuda_batch *batch, const lmc_cuda_frame *frame, const lmc_info *info)
 {
     if (frame->content_capacity < info->content_nbytes)
-        return lmc_cuda_fail(batch, LMC_ERR_DST_SMALL, 0, "the content takes %llu bytes",
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_DST_SMALL, 0, "the content takes %llu bytes",
                              (unsigned long long)info->content_nbytes);
     if (info->mode != LMC_FRAME_DELTA)
         return LMC_OK;
     if (!frame->base || frame->base_nbytes != info->base_nbytes)
-        return lmc_cuda_fail(batch, LMC_ERR_BASE, 0, "the base is missing or has a wrong length");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_BASE, 0, "the base is missing or has a wrong length");
     return LMC_OK;
 }
 
@@ -96,12 +96,13 @@ static lmc_status add_blocks(lmc_cuda_batch *batch, const lmc_cuda_frame *given,
     uint32_t plan_at;
     LMC_TRY(lmc_cuda_describe_plan(batch, frame, &plan_at));
     if (count > BLOCK_COUNT_MAX - lmc_cuda_descriptor_count(batch))
-        return lmc_cuda_fail(batch, LMC_ERR_LIMIT, 0, "the descriptors of a batch take less than 4 GiB");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_LIMIT, 0,
+                             "the descriptors of a batch take less than 4 GiB");
     if (count == 0)
         return LMC_OK;
     lmc_cuda_block *const blocks = lmc_cuda_append(batch, &batch->blocks, (size_t)count * sizeof *blocks);
     if (!blocks)
-        return lmc_cuda_fail(batch, LMC_ERR_NOMEM, 0, "no memory for descriptors");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_NOMEM, 0, "no memory for descriptors");
     const lmc_cuda_plan *const plan = (const lmc_cuda_plan *)(const void *)(batch->data.bytes + plan_at);
     batch->extent.kernels |= UINT32_C(1) << plan->kernel | UINT32_C(1) << LMC_CUDA_KERNEL_ANY;
     for (uint64_t i = 0; i < count; i++) {
@@ -131,7 +132,7 @@ static lmc_status add_frame(lmc_cuda_batch *batch, const lmc_cuda_frame *given, 
         LMC_TRY(add_blocks(batch, given, frame));
     lmc_cuda_member *const member = lmc_cuda_append(batch, &batch->members, sizeof *member);
     if (!member)
-        return lmc_cuda_fail(batch, LMC_ERR_NOMEM, 0, "no memory for a frame");
+        return lmc_cuda_fail(&batch->diag, LMC_ERR_NOMEM, 0, "no memory for a frame");
     *member = (lmc_cuda_member){*given, *info, lmc_frame_content_hash(frame), first_block, host_reason};
     batch->block_count += info->block_count;
     batch->content_nbytes += info->content_nbytes;
