@@ -10,8 +10,7 @@
 typedef struct st_candidate {
     uint64_t nbytes; /* of the content that it gives */
     uint64_t fingerprint;
-    unsigned char *
-        excerpt; /* ST_EXCERPT_NBYTES of its content, which the fingerprint leaves there; NULL: none wanted */
+    unsigned char *excerpt; /* ST_EXCERPT_NBYTES, which the fingerprint leaves there; NULL: none wanted */
     uint32_t index;
     uint16_t dtype; /* of the content that it gives */
     uint8_t place;  /* lmc_st_base_place: a tensor of the source, or of the base */

@@ -77,13 +77,35 @@ static lmc_status create_temp(st_output *output, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-lmc_status st_output_open(st_output *output, const st_options *options, const st_place *place,
-                          const st_input *input, int is_sequential, lmc_st_diag *diag)
+/* Whether the output may get its name, or be written to its stream. */
+static lmc_status check_target(const st_options *options, const st_place *place, const st_input *input,
+                               lmc_st_diag *diag)
 {
     os_state found;
     const int is_stream = options->out_fd >= 0;
-    const int folder_fd = place->folder_fd;
-    lmc_status status = LMC_OK;
+    const char *const fault = is_stream ? NULL : os_name_fault(place->name);
+    if (fault)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its name %s", fault);
+    const int missing = is_stream ? ENOENT : os_lstat(place->folder_fd, place->name, &found);
+    const int has_name = missing == 0;
+    if (!has_name && missing != ENOENT)
+        return st_fail_os(diag, missing, LMC_ST_NO_OFFSET, "cannot create");
+    /* a link is what it leads to; one that leads nowhere is a name that is taken */
+    const int is_dangling =
+        has_name && found.kind == OS_LINK && os_stat(place->folder_fd, place->name, &found) != 0;
+    const int is_file = is_stream ? os_fstat(options->out_fd, &found) == 0 : has_name && !is_dangling;
+    if (is_file && input && os_is_same_file(&input->state, &found))
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "input and output are the same file");
+    if (is_file && !is_stream && found.kind != OS_FILE)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is %s",
+                       found.kind == OS_FOLDER ? "a directory" : "not a regular file");
+    return has_name && !options->force ? fail_exists(diag) : LMC_OK;
+}
+
+lmc_status st_output_open(st_output *output, const st_options *options, const st_place *place,
+                          const st_input *input, int is_sequential, lmc_st_diag *diag)
+{
+    const int is_stream = options->out_fd >= 0;
     *output = (st_output){.fd = -1,
                           .place = *place,
                           .stream_fd = options->out_fd,
@@ -92,23 +114,7 @@ lmc_status st_output_open(st_output *output, const st_options *options, const st
                           .memory = options->allocator};
     if (input)
         output->attributes = input->attributes;
-    const char *const fault = is_stream ? NULL : os_name_fault(place->name);
-    const int missing = is_stream ? ENOENT : os_lstat(folder_fd, place->name, &found);
-    const int has_name = missing == 0;
-    if (fault)
-        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its name %s", fault);
-    else if (!has_name && missing != ENOENT)
-        status = st_fail_os(diag, missing, LMC_ST_NO_OFFSET, "cannot create");
-    /* a link is what it leads to; one that leads nowhere is a name that is taken */
-    const int is_dangling = has_name && found.kind == OS_LINK && os_stat(folder_fd, place->name, &found) != 0;
-    const int is_file = is_stream ? os_fstat(output->stream_fd, &found) == 0 : has_name && !is_dangling;
-    if (is_file && input && os_is_same_file(&input->state, &found))
-        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "input and output are the same file");
-    else if (is_file && !is_stream && found.kind != OS_FILE)
-        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is %s",
-                         found.kind == OS_FOLDER ? "a directory" : "not a regular file");
-    else if (has_name && !options->force)
-        status = fail_exists(diag);
+    lmc_status status = check_target(options, place, input, diag);
     if (status == LMC_OK && !is_stream) {
         status = create_temp(output, diag);
     } else if (status == LMC_OK && !is_sequential) {

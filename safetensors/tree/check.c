@@ -124,6 +124,34 @@ static lmc_status fail_at_entry(const comparison *both, const char *root, const 
     return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "%s", text);
 }
 
+/* Compares a file with its copy in the directory of archives. */
+static lmc_status compare_copy(const char *plain, const char *stored, const st_options *options,
+                               lmc_st_diag *diag)
+{
+    st_input copy = {.fd = -1};
+    st_input file = {.fd = -1};
+    int is_equal = 0;
+    st_diag_set_file(diag, plain);
+    lmc_status status = st_input_open(&file, plain, diag);
+    st_diag_set_file(diag, status == LMC_OK ? stored : plain);
+    if (status == LMC_OK)
+        status = st_input_open(&copy, stored, diag);
+    if (status == LMC_OK)
+        status = st_input_compare(&copy, &file, options, &is_equal, diag);
+    if (status == LMC_OK && !is_equal)
+        status =
+            st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the copy has other content than the file");
+    if (status == LMC_OK)
+        status = st_input_check_unchanged(&copy, diag);
+    if (status == LMC_OK) {
+        st_diag_set_file(diag, plain);
+        status = st_input_check_unchanged(&file, diag);
+    }
+    st_input_close(&copy);
+    st_input_close(&file);
+    return status;
+}
+
 static lmc_status compare_entry(const comparison *both, const st_dir_entry *entry, const st_options *options,
                                 lmc_st_diag *diag)
 {
@@ -138,9 +166,6 @@ static lmc_status compare_entry(const comparison *both, const st_dir_entry *entr
     const st_dir_entry *const copy = st_listing_find(&both->stored, entry->path);
     st_tree_base base = {0};
     st_options own = *options;
-    st_input a = {.fd = -1};
-    st_input b = {.fd = -1};
-    int is_equal = 0;
     lmc_status status = LMC_OK;
     if (!archive || !plain || !stored) {
         status = st_fail_nomem(diag);
@@ -150,24 +175,7 @@ static lmc_status compare_entry(const comparison *both, const st_dir_entry *entr
     } else if (!copy || copy->is_directory != entry->is_directory) {
         status = fail_at_entry(both, both->plain_root, entry, "is not in the directory of archives", diag);
     } else if (!entry->is_directory) {
-        st_diag_set_file(diag, plain);
-        status = st_input_open(&b, plain, diag);
-        st_diag_set_file(diag, status == LMC_OK ? stored : plain);
-        if (status == LMC_OK)
-            status = st_input_open(&a, stored, diag);
-        if (status == LMC_OK)
-            status = st_input_compare(&a, &b, options, &is_equal, diag);
-        if (status == LMC_OK && !is_equal)
-            status =
-                st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the copy has other content than the file");
-        if (status == LMC_OK)
-            status = st_input_check_unchanged(&a, diag);
-        if (status == LMC_OK) {
-            st_diag_set_file(diag, plain);
-            status = st_input_check_unchanged(&b, diag);
-        }
-        st_input_close(&a);
-        st_input_close(&b);
+        status = compare_copy(plain, stored, options, diag);
     }
     st_tree_base_free(&base, memory);
     st_release(memory, archive);

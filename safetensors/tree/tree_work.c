@@ -68,6 +68,20 @@ static int is_excluded(const st_options *options, const char *path)
 
 /* ---- by content ---- */
 
+/* *is_known: the content of the file is that of a container. */
+static lmc_status look_at_content(const st_options *options, const char *path, int *is_known,
+                                  lmc_st_diag *diag)
+{
+    st_input input;
+    st_diag_init(diag, path);
+    LMC_TRY(st_input_open(&input, path, diag));
+    const st_reading reading = {
+        .input = &input, .path = path, .memory = options->allocator, .cancel = options->cancel};
+    const lmc_status status = st_contents_look(&reading, is_known, diag);
+    st_input_close(&input);
+    return status;
+}
+
 /* Decides for a file what its content tells, and opens it, and its base, if it is worked on: nothing may be found
  * missing, or be a file without tensors, when half of the output is written. Errors: what opening them gives. */
 static lmc_status decide_by_content(st_tree_work *work, const st_dir_entry *entry)
@@ -82,17 +96,8 @@ static lmc_status decide_by_content(st_tree_work *work, const st_dir_entry *entr
     int is_known = is_named;
     char *const path = lmc_path_join(options->allocator, work->in_path, entry->path, "");
     lmc_status status = path ? LMC_OK : st_fail_nomem(diag);
-    if (status == LMC_OK && !is_named && is_forward && !is_excluded(options, entry->path)) {
-        st_input input;
-        st_diag_init(diag, path);
-        status = st_input_open(&input, path, diag);
-        if (status == LMC_OK) {
-            const st_reading reading = {
-                .input = &input, .path = path, .memory = options->allocator, .cancel = options->cancel};
-            status = st_contents_look(&reading, &is_known, diag);
-            st_input_close(&input);
-        }
-    }
+    if (status == LMC_OK && !is_named && is_forward && !is_excluded(options, entry->path))
+        status = look_at_content(options, path, &is_known, diag);
     if (status == LMC_OK && is_known)
         status = st_tree_choose_base(work, entry);
     if (status == LMC_OK && is_known) {
@@ -109,7 +114,7 @@ static lmc_status decide_by_content(st_tree_work *work, const st_dir_entry *entr
             status = st_file_open(&how, &base, diag);
         } else if (!is_named && (st_is_damage(status) || status == LMC_ERR_HEADER)) {
             /* a file that looks like one to be converted is copied: the diagnostic has the reason */
-            const char tail[] = ": it is copied as it is";
+            static const char tail[] = ": it is copied as it is";
             const size_t used = strlen(diag->text);
             const size_t most = sizeof diag->text - sizeof tail;
             memcpy(diag->text + (used < most ? used : most), tail, sizeof tail);
