@@ -1,13 +1,14 @@
 """Runs: what is added, which base it gets, what comes back; the list of steps; what is refused."""
 import json
 import os
+import random
 import shutil
 
 import pytest
 
 from bases import first_snapshot, next_snapshot
 from runs import added, check_run, check_step, checkpoints, listed, place, snapshots, tree_of
-from support import check, flip, model, read, write
+from support import check, flip, model, read, weights, write
 
 
 def chains(entries):
@@ -317,6 +318,58 @@ def test_diff_of_directories(tool, directory):
     told = json.loads(tool.run("run", "diff", "--json", run, "100", "200").stdout)
     check([file["file"] for file in told["files"]] == ["global_step200/state.safetensors"], str(told))
     check(told["removed"] == ["model.safetensors"] and told["added"] == [], str(told))
+
+
+def diff_of_names(tool, directory, a, b):
+    """What run diff tells of two steps with files of these names."""
+    run = place(directory)
+    for step, names in ((100, a), (200, b)):
+        root = os.path.join(directory, "made", "checkpoint-%d" % step)
+        for name in names:
+            os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+            write(os.path.join(root, name), model(first_snapshot(count=100)))
+        tool.run("run", "add", run, root).expect(0)
+    found = json.loads(tool.run("run", "diff", "--json", run, "100", "200").stdout)
+    text = tool.run("run", "diff", run, "100", "200").stdout
+    check({line[2:] for line in text.splitlines() if line[0] in "+-"} == {*found["added"], *found["removed"]}, text)
+    return [file["file"] for file in found["files"]], found["added"], found["removed"]
+
+
+RANK = "rank%d.safetensors"
+STEP = "global_step%d/state.safetensors"
+
+
+@pytest.mark.parametrize("a, b, wanted", [
+    ((RANK % 0, RANK % 1), (RANK % 0,), ([RANK % 0], [], [RANK % 1])),
+    ((RANK % 0,), (RANK % 0, RANK % 1), ([RANK % 0], [RANK % 1], [])),
+    ((RANK % 0, RANK % 1), (RANK % 1, RANK % 2), ([RANK % 1, RANK % 2], [], [])),
+    ((STEP % 10,), (STEP % 20,), ([STEP % 20], [], [])),
+    ((STEP % 10,), (STEP % 20, STEP % 30), ([], [STEP % 20, STEP % 30], [STEP % 10])),
+    ((STEP % 20, STEP % 30), (STEP % 10,), ([], [STEP % 10], [STEP % 20, STEP % 30])),
+], ids=["one less", "one more", "a name that is left", "another step", "two others", "two before"])
+def test_diff_pairs_names(tool, directory, a, b, wanted):
+    """Each file is compared with one other at most, or told as added or removed."""
+    found = diff_of_names(tool, directory, a, b)
+    check([sorted(names) for names in found] == list(wanted), str(found))
+
+
+@pytest.mark.parametrize("names", ["a", "b", "c", "ab", "abc"])
+def test_diff_beside_damage(tool, directory, names):
+    """What is printed for programs is an object, whichever pairs are damaged; the others are in it."""
+    run = place(directory)
+    for step in (100, 200):
+        root = os.path.join(directory, "checkpoint-%d" % step)
+        os.mkdir(root)
+        for name in "abc":
+            content = weights(random.Random(step), 70_000)
+            write(os.path.join(root, name + ".safetensors"), model([("t", "BF16", [70_000], content)]))
+        tool.run("run", "add", "--key-every", "1", run, root).expect(0)
+    for name in names:
+        flip(os.path.join(run, "200", name + ".safetensors.lmc"), -3)  # the check of the frame's tail
+    told = tool.run("run", "diff", "--json", run, "100", "200").expect(1, *(name + ".safetensors" for name in names))
+    found = json.loads(told.stdout)
+    check([file["file"][0] for file in found["files"]] == [name for name in "abc" if name not in names], told.stdout)
+    check(found["added"] == found["removed"] == [], told.stdout)
 
 
 # ---- what is refused ----

@@ -240,8 +240,9 @@ typedef struct list {
 /* What was found. `changed` and `retyped` (in dtype or shape) are tensors of A, `removed` too; `added` are of B. */
 typedef struct diff {
     const lmc_st_file *a, *b;
-    const char *label; /* may be NULL */
-    cli_pair *pairs;   /* same name, dtype and shape; in the order of A */
+    const char *label;      /* may be NULL */
+    const char **separator; /* as of cli_diff_files() */
+    cli_pair *pairs;        /* same name, dtype and shape; in the order of A */
     size_t pair_count;
     list changed, retyped, removed, added;
     int is_rest_equal; /* headers, and what else is no tensor */
@@ -382,7 +383,9 @@ static void print_names(const list *list, int is_first)
 
 static void print_json(const diff *diff)
 {
-    printf("{");
+    printf("%s{", diff->separator ? *diff->separator : "");
+    if (diff->separator)
+        *diff->separator = ",\n ";
     if (diff->label) {
         printf("\"file\":");
         cli_json_text(diff->label);
@@ -402,43 +405,36 @@ static void print_json(const diff *diff)
 
 /* ---- */
 
-static int compare(const cli_args *args, diff *diff)
+/* Sets is_rest_equal. Errors: as lmc_st_skeleton_read(), NOMEM. */
+static lmc_status compare_rest(diff *diff, lmc_st_diag *diag)
 {
-    lmc_st_common common = cli_common(args);
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    cli_progress progress;
-    if (pair_tensors(diff) != LMC_OK)
-        return cli_fail_nomem();
-    cli_progress_start(&progress, args, args->operands[0]);
-    common.progress = cli_progress_update;
-    common.user = &progress;
-    lmc_status status = cli_diff_contents(diff->a, diff->b, diff->pairs, diff->pair_count, &common, &diag);
-    /* headers, and what else is no tensor */
     const lmc_st_container container = lmc_st_container_of(diff->a);
     const uint64_t rest_nbytes = lmc_st_skeleton_nbytes(diff->a);
+    lmc_status status = LMC_OK;
     diff->is_rest_equal = container == lmc_st_container_of(diff->b) &&
                           rest_nbytes == lmc_st_skeleton_nbytes(diff->b) && is_header_equal(diff);
-    const int is_read = status == LMC_OK && diff->is_rest_equal && container != LMC_ST_CONTAINER_SAFETENSORS;
-    unsigned char *const pieces = is_read ? malloc(2 * PIECE_NBYTES) : NULL;
-    if (is_read && !pieces) {
-        cli_set_os_diag(&diag, lmc_st_path(diff->a), ENOMEM, "cannot compare");
-        status = LMC_ERR_NOMEM;
+    if (!diff->is_rest_equal ||
+        container == LMC_ST_CONTAINER_SAFETENSORS) /* which has nothing but a header */
+        return LMC_OK;
+    unsigned char *const pieces = malloc(2 * PIECE_NBYTES);
+    if (!pieces) {
+        cli_set_os_diag(diag, lmc_st_path(diff->a), ENOMEM, "cannot compare");
+        return LMC_ERR_NOMEM;
     }
-    for (uint64_t at = 0; pieces && at < rest_nbytes && status == LMC_OK && diff->is_rest_equal;
-         at += PIECE_NBYTES) {
+    for (uint64_t at = 0; at < rest_nbytes && diff->is_rest_equal; at += PIECE_NBYTES) {
         const size_t nbytes = rest_nbytes - at < PIECE_NBYTES ? (size_t)(rest_nbytes - at) : PIECE_NBYTES;
-        status = lmc_st_skeleton_read(diff->a, at, nbytes, pieces, &diag);
+        status = lmc_st_skeleton_read(diff->a, at, nbytes, pieces, diag);
         if (status == LMC_OK)
-            status = lmc_st_skeleton_read(diff->b, at, nbytes, pieces + PIECE_NBYTES, &diag);
+            status = lmc_st_skeleton_read(diff->b, at, nbytes, pieces + PIECE_NBYTES, diag);
         diff->is_rest_equal = status == LMC_OK && memcmp(pieces, pieces + PIECE_NBYTES, nbytes) == 0;
     }
     free(pieces);
-    cli_progress_clear(&progress);
-    if (status != LMC_OK)
-        return cli_report(&diag);
-    for (size_t i = 0; i < diff->pair_count; i++)
-        if (diff->pairs[i].differs)
-            take_index(&diff->changed, diff->pairs[i].a);
+    return status;
+}
+
+/* Returns the exit status. */
+static int print_result(const cli_args *args, const diff *diff)
+{
     if ((args->seen & CLI_OPT_QUIET) != 0) {
         /* the exit status says it */
     } else if ((args->seen & CLI_OPT_JSON) != 0) {
@@ -450,13 +446,36 @@ static int compare(const cli_args *args, diff *diff)
     return exit_status != CLI_OK ? exit_status : count_differing(diff) > 0 ? CLI_BAD_DATA : CLI_OK;
 }
 
-int cli_diff_files(const cli_args *args, const lmc_st_file *a, const lmc_st_file *b, const char *label)
+static int compare(const cli_args *args, diff *diff)
+{
+    lmc_st_common common = cli_common(args);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    cli_progress progress;
+    if (pair_tensors(diff) != LMC_OK)
+        return cli_fail_nomem();
+    cli_progress_start(&progress, args, args->operands[0]);
+    common.progress = cli_progress_update;
+    common.user = &progress;
+    lmc_status status = cli_diff_contents(diff->a, diff->b, diff->pairs, diff->pair_count, &common, &diag);
+    if (status == LMC_OK)
+        status = compare_rest(diff, &diag);
+    cli_progress_clear(&progress);
+    if (status != LMC_OK)
+        return cli_report(&diag);
+    for (size_t i = 0; i < diff->pair_count; i++)
+        if (diff->pairs[i].differs)
+            take_index(&diff->changed, diff->pairs[i].a);
+    return print_result(args, diff);
+}
+
+int cli_diff_files(const cli_args *args, const lmc_st_file *a, const lmc_st_file *b, const char *label,
+                   const char **separator)
 {
     const size_t count_a = (size_t)lmc_st_tensor_count(a);
     const size_t count_b = (size_t)lmc_st_tensor_count(b);
     cli_pair *const pairs = calloc(count_a + 1, sizeof(cli_pair));
     uint64_t *const indices = malloc((3 * count_a + count_b + 1) * sizeof(uint64_t));
-    diff diff = {.a = a, .b = b, .label = label, .pairs = pairs};
+    diff diff = {.a = a, .b = b, .label = label, .separator = separator, .pairs = pairs};
     int exit_status = CLI_SYSTEM;
     if (pairs && indices) {
         diff.changed = (list){.file = a, .indices = indices};
@@ -485,7 +504,7 @@ static int run_diff(const cli_args *args)
             exit_status = cli_report(&diag);
     }
     if (exit_status == CLI_OK)
-        exit_status = cli_diff_files(args, files[0], files[1], NULL);
+        exit_status = cli_diff_files(args, files[0], files[1], NULL, NULL);
     lmc_st_close(files[0]);
     lmc_st_close(files[1]);
     return exit_status;

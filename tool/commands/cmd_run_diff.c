@@ -19,59 +19,88 @@ static const char more[] = "\n"
                            "Exit status: 0 all tensors are equal, 1 they differ or the data is bad,\n"
                            "2 wrong usage, 3 input failed.\n";
 
-/* The archives of a step, in the order of their paths. */
+/* An archive of a step, and the one of the other step that it is compared with; NULL: there is none. */
+typedef struct archive {
+    char *name; /* relative, with .lmc */
+    struct archive *partner;
+} archive;
+
+/* Those of a step, in the order of their paths. */
 typedef struct archives {
     char *folder;
-    char **names; /* relative, with .lmc */
+    archive *list;
     size_t count;
     int has_memory;
 } archives;
 
 static int take_archive(void *user, const lmc_st_file *file)
 {
-    archives *const list = user;
-    char **const larger = realloc(list->names, (list->count + 1) * sizeof *larger);
-    list->names = larger ? larger : list->names;
-    char *const name = larger ? strdup(lmc_st_path(file) + strlen(list->folder) + 1) : NULL;
+    archives *const archives = user;
+    archive *const larger = realloc(archives->list, (archives->count + 1) * sizeof *larger);
+    archives->list = larger ? larger : archives->list;
+    char *const name = larger ? strdup(lmc_st_path(file) + strlen(archives->folder) + 1) : NULL;
     if (name)
-        list->names[list->count++] = name;
-    list->has_memory = name != NULL;
+        archives->list[archives->count++] = (archive){.name = name};
+    archives->has_memory = name != NULL;
     return !name;
 }
 
-static void free_archives(archives *list)
+static void free_archives(archives *archives)
 {
-    for (size_t i = 0; i < list->count; i++)
-        free(list->names[i]);
-    free(list->names);
-    free(list->folder);
+    for (size_t i = 0; i < archives->count; i++)
+        free(archives->list[i].name);
+    free(archives->list);
+    free(archives->folder);
 }
 
 /* ---- pairs ---- */
 
-/* The name in the other list; else the only one that is equal, digits aside: global_step10, global_step20. NULL if
- * there is none. */
-static const char *find_partner(const archives *other, const char *name)
+/* 1 if the names are equal, digits aside: global_step10, global_step20. */
+static int is_similar(const char *a, const char *b)
 {
     static const char digits[] = "0123456789";
-    const char *similar = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < other->count; i++) {
-        const char *a = other->names[i] + strspn(other->names[i], digits);
-        const char *b = name + strspn(name, digits);
-        if (strcmp(other->names[i], name) == 0)
-            return other->names[i];
-        for (; *a == *b && *a != '\0'; b += strspn(b, digits)) {
-            a++;
-            b++;
-            a += strspn(a, digits);
-        }
-        if (*a == *b) {
-            similar = other->names[i];
-            count++;
-        }
+    for (;; a++, b++) {
+        a += strspn(a, digits);
+        b += strspn(b, digits);
+        if (*a != *b || *a == '\0')
+            return *a == *b;
     }
-    return count == 1 ? similar : NULL;
+}
+
+/* The only archive without a partner whose name is similar; NULL if there is none, or several. */
+static archive *find_similar(const archives *archives, const char *name)
+{
+    archive *found = NULL;
+    for (size_t i = 0; i < archives->count; i++) {
+        archive *const candidate = &archives->list[i];
+        if (candidate->partner || !is_similar(candidate->name, name))
+            continue;
+        if (found)
+            return NULL;
+        found = candidate;
+    }
+    return found;
+}
+
+static void make_partners(archive *a, archive *b)
+{
+    a->partner = b;
+    b->partner = a;
+}
+
+/* Pairs archives of one name; then, of those that are left, the ones whose names are similar to no others. */
+static void pair_archives(const archives *a, const archives *b)
+{
+    for (size_t i = 0; i < a->count; i++)
+        for (size_t j = 0; j < b->count && !a->list[i].partner; j++)
+            if (strcmp(a->list[i].name, b->list[j].name) == 0)
+                make_partners(&a->list[i], &b->list[j]);
+    for (size_t i = 0; i < a->count; i++) {
+        archive *const own = &a->list[i];
+        archive *const other = own->partner ? NULL : find_similar(b, own->name);
+        if (other && find_similar(a, own->name))
+            make_partners(own, other);
+    }
 }
 
 static int open_archive(const cli_args *args, const archives *list, const char *name, lmc_st_file **file)
@@ -85,16 +114,15 @@ static int open_archive(const cli_args *args, const archives *list, const char *
     return exit_status;
 }
 
-/* Prints the files of `list` that the other one lacks. Returns how many there are. */
-static size_t print_lacking(const cli_args *args, const archives *list, const archives *other,
-                            const char *sign)
+/* Prints the files that the other step lacks. Returns how many there are. */
+static size_t print_lacking(const cli_args *args, const archives *archives, const char *sign)
 {
     size_t count = 0;
-    for (size_t i = 0; i < list->count && cli_output_works(); i++) {
-        const char *const name = list->names[i];
+    for (size_t i = 0; i < archives->count && cli_output_works(); i++) {
+        const char *const name = archives->list[i].name;
         const size_t nbytes = strlen(name) - strlen(LMC_ARCHIVE_SUFFIX);
         char shown[256];
-        if (find_partner(other, name))
+        if (archives->list[i].partner)
             continue;
         count++;
         if ((args->seen & CLI_OPT_QUIET) != 0)
@@ -110,36 +138,43 @@ static size_t print_lacking(const cli_args *args, const archives *list, const ar
     return count;
 }
 
+/* Compares an archive of A with its partner in B. *separator: as of cli_diff_files(). Returns the exit status. */
+static int diff_pair(const cli_args *args, const archives *a, const archives *b, const archive *own,
+                     const char **separator)
+{
+    lmc_st_file *files[2] = {NULL, NULL};
+    const char *const name = own->partner->name;
+    char *const label = cli_copy(name, strlen(name) - strlen(LMC_ARCHIVE_SUFFIX));
+    int exit_status = label ? open_archive(args, a, own->name, &files[0]) : cli_fail_nomem();
+    if (exit_status == CLI_OK)
+        exit_status = open_archive(args, b, name, &files[1]);
+    if (exit_status == CLI_OK)
+        exit_status = cli_diff_files(args, files[0], files[1], label, separator);
+    lmc_st_close(files[0]);
+    lmc_st_close(files[1]);
+    free(label);
+    return exit_status;
+}
+
 /* Compares each archive of A that has a partner in B, then names the others. Returns the exit status. */
 static int diff_steps(const cli_args *args, const archives *a, const archives *b)
 {
+    static const char begin[] = "{\"files\":[";
     const int is_json = (args->seen & (CLI_OPT_JSON | CLI_OPT_QUIET)) == CLI_OPT_JSON;
-    const char *separator = "{\"files\":[";
+    const char *separator = begin;
     int worst = CLI_OK;
     for (size_t i = 0; i < a->count && worst <= CLI_BAD_DATA && cli_output_works(); i++) {
-        lmc_st_file *files[2] = {NULL, NULL};
-        const char *const partner = find_partner(b, a->names[i]);
-        if (!partner)
-            continue;
-        char *const label = cli_copy(partner, strlen(partner) - strlen(LMC_ARCHIVE_SUFFIX));
-        printf("%s", is_json ? separator : "");
-        separator = ",\n ";
-        int exit_status = label ? open_archive(args, a, a->names[i], &files[0]) : cli_fail_nomem();
-        if (exit_status == CLI_OK)
-            exit_status = open_archive(args, b, partner, &files[1]);
-        if (exit_status == CLI_OK)
-            exit_status = cli_diff_files(args, files[0], files[1], label);
-        lmc_st_close(files[0]);
-        lmc_st_close(files[1]);
-        free(label);
+        const archive *const own = &a->list[i];
+        const int exit_status = own->partner ? diff_pair(args, a, b, own, &separator) : CLI_OK;
         worst = exit_status > worst ? exit_status : worst;
     }
-    if (worst > CLI_BAD_DATA)
+    /* an object that was begun is ended, whatever the pair that failed */
+    if (worst > CLI_BAD_DATA && (separator == begin || !cli_output_works()))
         return worst;
-    printf("%s%s", is_json && separator[0] == '{' ? separator : "", is_json ? "],\"added\":[" : "");
-    const size_t added = print_lacking(args, b, a, "+");
+    printf("%s%s", is_json && separator == begin ? begin : "", is_json ? "],\"added\":[" : "");
+    const size_t added = print_lacking(args, b, "+");
     printf("%s", is_json ? "],\"removed\":[" : "");
-    const size_t removed = print_lacking(args, a, b, "-");
+    const size_t removed = print_lacking(args, a, "-");
     printf("%s", is_json ? "]}\n" : "");
     const int output_status = cli_finish_output();
     if (output_status != CLI_OK)
@@ -178,8 +213,10 @@ static int run_diff(const cli_args *args)
         else if (!lists[i].folder || !lists[i].has_memory)
             exit_status = cli_fail_nomem();
     }
-    if (exit_status == CLI_OK)
+    if (exit_status == CLI_OK) {
+        pair_archives(&lists[0], &lists[1]);
         exit_status = diff_steps(args, &lists[0], &lists[1]);
+    }
     free_archives(&lists[0]);
     free_archives(&lists[1]);
     return exit_status;
