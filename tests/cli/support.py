@@ -98,9 +98,10 @@ class Tool:
             return subprocess.Popen([self.path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, cwd=cwd, user=user, env=environment)
 
-    def spawn(self, *arguments, stdout, stderr):
+    def spawn(self, *arguments, stdout, stderr, more_environment=None):
         """Starts the tool with outputs that are files: it may be read while it runs."""
-        return subprocess.Popen([self.path, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+        return subprocess.Popen([self.path, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+                                env={**os.environ, **(more_environment or {})})
 
     def run(self, *arguments, cwd=None, user=None, more_environment=None, **limits):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,6 +1,7 @@
 """run watch beside a trainer that never was: what becomes a step, when, and what does not; restarts, kills, signals.
 No test asserts a time: each waits for a state, for as long as a slow machine may need."""
 import contextlib
+import errno
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from bases import first_snapshot, next_snapshot
+from faults import Faults
 from runs import check_run, checkpoints, listed, snapshots, tree_of
 from support import check, model, read, write
 
@@ -22,12 +24,12 @@ KILLS_SLOW = int(os.environ.get("LMC_KILLS", "100"))
 class Watch:
     """A watch that runs; what it has told."""
 
-    def __init__(self, tool, place, run, watched, *options, settle=SETTLE, **limits):
+    def __init__(self, tool, place, run, watched, *options, settle=SETTLE, environment=None, **limits):
         self.for_windows = tool.for_windows
         self.paths = [os.path.join(place, "told-%d" % random.randrange(10**9)) for _ in range(2)]
         with tool.limited(**limits), open(self.paths[0], "wb") as out, open(self.paths[1], "wb") as err:
             self.process = tool.spawn("run", "watch", run, watched, "--settle", settle, *options, stdout=out,
-                                      stderr=err)
+                                      stderr=err, more_environment=environment)
 
     def told(self):
         return read(self.paths[0]).decode()
@@ -284,6 +286,24 @@ def test_full_disk(tool, directory, watched):
     second.wait_for_steps(10)
     second.end()
     check_run(tool, watched.run, {10: made[10]})
+
+
+def test_folder_that_cannot_be_listed(tool, directory, watched):
+    """The message names it; the snapshot is no step, whatever was found before. Others go on."""
+    made = checkpoints(os.path.join(directory, "made"), 2)
+    put_steps(watched.place, made, 100)
+    faults = Faults(tool, os.path.join(watched.place, "checkpoint-100", "global_step100"))
+    faults.log = os.path.join(directory, "hits")  # beside the folder it would change the snapshot
+    watch = watched(environment=faults.environment("readdir:1:0:e%d" % errno.EACCES))
+    watch.wait_for_message("/global_step100: cannot read: Permission denied")
+    put_steps(watched.place, made, 200)
+    watch.wait_for_steps(200)
+    told, messages = watch.end()
+    check(messages.count("\n") == 1 and set(listed(tool, watched.run)) == {200}, told + messages)
+    watch = watched()
+    watch.wait_for_steps(100)
+    watch.end()
+    check_run(tool, watched.run, made)
 
 
 def test_other_content_of_a_step(tool, directory, watched):

@@ -169,7 +169,7 @@ static int look_at_snapshot(watch *watch, watch_entry *entry, const char *path, 
     const int os_errno = watch_print(path, watch->has_run ? &watch->run_state : NULL, &print);
     if (os_errno == ENOENT)
         return 0;
-    if (os_errno == 0 || os_errno == ENOMEM)
+    if (os_errno == 0)
         watch_see(entry, print, clock_ms());
     else
         watch_finish(entry, *own_print); /* it holds the run */

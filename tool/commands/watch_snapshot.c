@@ -91,7 +91,8 @@ int watch_is_kept(uint64_t step, uint64_t newer_count, uint64_t last, uint64_t e
 #define HEAD_NBYTES 16
 
 /* visit() gets each name below a path and the path itself, whose `name` is "". found: of a link to a file, the file's;
- * NULL with an errno if it could not be looked at. A result other than 0 ends the walk. */
+ * NULL with an errno if it could not be looked at, or, after its state, if a folder could not be listed. A result below
+ * 0 ends the walk; no errno is. */
 typedef struct walk {
     int (*visit)(struct walk *walk, const char *path, const char *name, const os_state *found, int os_errno);
     void *user;
@@ -135,7 +136,7 @@ static int walk_path(walk *walk, const char *path, const char *name, unsigned de
         return walk->visit(walk, path, name, NULL, depth < DEPTH_MAX ? errno : ELOOP);
     const int visited = os_visit_folder(fd, walk_name, &step);
     (void)os_close(fd);
-    return visited;
+    return visited > 0 ? walk->visit(walk, path, name, NULL, visited) : visited;
 }
 
 /* ---- the print ---- */
@@ -179,9 +180,9 @@ static int add_print(walk *walk, const char *path, const char *name, const os_st
     print_walk *const own = walk->user;
     (void)path;
     if (os_errno == ENOENT)
-        return name[0] == '\0' ? ENOENT : 0;
+        return name[0] == '\0' ? -ENOENT : 0;
     if (found && own->run && os_is_same_file(found, own->run))
-        return EXDEV;
+        return -EXDEV;
     const uint64_t state = found ? watch_own_print(found) : (uint64_t)os_errno;
     own->print += spread(hash_bytes(state, name, strlen(name)));
     return 0;
@@ -191,9 +192,9 @@ int watch_print(const char *path, const os_state *run, uint64_t *print)
 {
     print_walk own = {.walk = {.visit = add_print}, .run = run};
     own.walk.user = &own;
-    const int os_errno = walk_path(&own.walk, path, "", 0);
+    const int result = walk_path(&own.walk, path, "", 0);
     *print = own.print;
-    return os_errno;
+    return -result;
 }
 
 /* ---- completeness ---- */
@@ -240,8 +241,8 @@ static int check_file(walk *walk, const char *path, const char *name, const os_s
     check_walk *const own = walk->user;
     lmc_st_file *file = NULL;
     if (os_errno != 0) {
-        cli_set_os_diag(own->diag, path, os_errno, "cannot open");
-        return 1;
+        cli_set_os_diag(own->diag, path, os_errno, "cannot read");
+        return -1;
     }
     int is_passed_over = found->kind != OS_FILE;
     for (size_t i = 0; i < own->args->exclude_count && name[0] != '\0'; i++)
@@ -252,7 +253,10 @@ static int check_file(walk *walk, const char *path, const char *name, const os_s
     const lmc_status status = lmc_st_open(path, NULL, &file, own->diag);
     own->container_count += status == LMC_OK && !lmc_st_is_archive(file);
     lmc_st_close(file);
-    return status != LMC_OK && (cli_exit_status(status) == CLI_SYSTEM || is_begun_container(path));
+    if (status != LMC_OK && (cli_exit_status(status) == CLI_SYSTEM || is_begun_container(path)))
+        return -1;
+    *own->diag = (lmc_st_diag)LMC_INIT(lmc_st_diag); /* it would be copied */
+    return 0;
 }
 
 lmc_status watch_check(const char *path, const cli_args *args, uint64_t *container_count, lmc_st_diag *diag)
@@ -261,7 +265,5 @@ lmc_status watch_check(const char *path, const cli_args *args, uint64_t *contain
     own.walk.user = &own;
     const int result = walk_path(&own.walk, path, "", 0);
     *container_count = own.container_count;
-    if (result == ENOMEM)
-        cli_set_os_diag(diag, path, ENOMEM, "cannot open");
     return result == 0 ? LMC_OK : diag->status;
 }
