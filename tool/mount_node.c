@@ -8,6 +8,7 @@
 #include "tool/cli.h"
 #include "tool/tool_path.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,20 +32,6 @@ char *mount_path(const mount_nodes *nodes, const mount_node *node)
     return lmc_path_join(&lmc_memory_default, nodes->source, node->path, "");
 }
 
-/* Doubles the room of a list that is full. Returns 0: out of memory. */
-static int make_room(mount_node ***list, size_t count, size_t *capacity)
-{
-    if (count < *capacity)
-        return 1;
-    const size_t doubled = 2 * *capacity + 8;
-    mount_node **const grown = realloc(*list, doubled * sizeof(mount_node *));
-    if (!grown)
-        return 0;
-    *list = grown;
-    *capacity = doubled;
-    return 1;
-}
-
 static void free_node(mount_node *node)
 {
     if (!node)
@@ -55,37 +42,102 @@ static void free_node(mount_node *node)
     free(node);
 }
 
+/* A place without a node. MOUNT_NO_PLACE: out of memory. */
+static uint32_t find_place(mount_nodes *nodes)
+{
+    uint32_t place = nodes->first_free;
+    if (place != MOUNT_NO_PLACE) {
+        nodes->first_free = nodes->places[place].next_free;
+        return place;
+    }
+    if (nodes->count == nodes->capacity) {
+        const size_t capacity = 2 * nodes->capacity + 8;
+        mount_place *const grown = capacity < MOUNT_NO_PLACE - OS_MOUNT_ROOT
+                                       ? realloc(nodes->places, capacity * sizeof *grown)
+                                       : NULL;
+        if (!grown)
+            return MOUNT_NO_PLACE;
+        nodes->places = grown;
+        nodes->capacity = capacity;
+    }
+    place = (uint32_t)nodes->count++;
+    nodes->places[place] = (mount_place){.node = NULL};
+    return place;
+}
+
+/* The number is another one next time, so that the system cannot take the next node for this one. */
+static void free_place(mount_nodes *nodes, uint32_t place)
+{
+    nodes->places[place] =
+        (mount_place){.round = nodes->places[place].round + 1, .next_free = nodes->first_free};
+    nodes->first_free = place;
+}
+
+static uint32_t place_of(uint64_t number)
+{
+    return (uint32_t)number - (uint32_t)OS_MOUNT_ROOT;
+}
+
+void mount_nodes_start(mount_nodes *nodes, const char *source, const char *mountpoint)
+{
+    *nodes = (mount_nodes){.source = source, .mountpoint = mountpoint, .first_free = MOUNT_NO_PLACE};
+}
+
+mount_node *mount_find_number(const mount_nodes *nodes, uint64_t number)
+{
+    mount_node *const node = nodes->places[place_of(number)].node;
+    assert(node && node->number == number);
+    return node;
+}
+
 mount_node *mount_node_new(mount_nodes *nodes, mount_kind kind, const char *name, size_t name_nbytes,
                            const char *path)
 {
     mount_node *const node = calloc(1, sizeof *node);
-    if (node) {
-        *node = (mount_node){.number = OS_MOUNT_ROOT + nodes->count,
-                             .kind = kind,
-                             .name = cli_copy(name, name_nbytes),
-                             .path = cli_copy(path, strlen(path))};
-    }
-    if (!node || !node->name || !node->path || !make_room(&nodes->list, nodes->count, &nodes->capacity)) {
+    if (node)
+        *node = (mount_node){
+            .kind = kind, .name = cli_copy(name, name_nbytes), .path = cli_copy(path, strlen(path))};
+    const uint32_t place = node && node->name && node->path ? find_place(nodes) : MOUNT_NO_PLACE;
+    if (place == MOUNT_NO_PLACE) {
         free_node(node);
         return NULL;
     }
-    nodes->list[nodes->count++] = node;
+    node->number = (uint64_t)nodes->places[place].round << 32 | (OS_MOUNT_ROOT + place);
+    nodes->places[place].node = node;
     return node;
+}
+
+/* A folder without children is to be read again. */
+static void drop_children(mount_nodes *nodes, mount_node *folder)
+{
+    for (size_t i = 0; i < folder->child_count; i++)
+        mount_node_hide(nodes, folder->children[i]);
+    folder->child_count = 0;
+    folder->is_listed = 0;
 }
 
 void mount_node_release(mount_nodes *nodes, mount_node *node)
 {
-    if (mount_is_folder(node) || node->is_shown || node->found_count > 0 || node->file)
+    if (node->is_shown || node->found_count > 0 || node->file)
         return;
-    nodes->list[node->number - OS_MOUNT_ROOT] = NULL;
+    drop_children(nodes, node);
+    free_place(nodes, place_of(node->number));
     free_node(node);
+}
+
+void mount_node_hide(mount_nodes *nodes, mount_node *node)
+{
+    node->is_shown = 0;
+    if (node->kind != MOUNT_INNER) /* whoever is in that one could not have it read again */
+        drop_children(nodes, node);
+    mount_node_release(nodes, node);
 }
 
 void mount_nodes_free(mount_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->count; i++)
-        free_node(nodes->list[i]);
-    free(nodes->list);
+        free_node(nodes->places[i].node);
+    free(nodes->places);
 }
 
 size_t mount_child_place(const mount_node *folder, const char *name, size_t nbytes, int *is_there)
@@ -113,8 +165,14 @@ static int add_child(mount_node *folder, mount_node *child)
     const size_t place = mount_child_place(folder, child->name, strlen(child->name), &is_there);
     if (is_there)
         return 1;
-    if (!make_room(&folder->children, folder->child_count, &folder->child_capacity))
-        return 0;
+    if (folder->child_count == folder->child_capacity) {
+        const size_t capacity = 2 * folder->child_capacity + 8;
+        mount_node **const grown = realloc(folder->children, capacity * sizeof(mount_node *));
+        if (!grown)
+            return 0;
+        folder->children = grown;
+        folder->child_capacity = capacity;
+    }
     memmove(&folder->children[place + 1], &folder->children[place],
             (folder->child_count - place) * sizeof(mount_node *));
     folder->children[place] = child;
@@ -151,7 +209,10 @@ mount_node *mount_add_root(mount_nodes *nodes)
     const mount_kind kind = !os_is_folder(nodes->source) ? MOUNT_INNER
                             : is_converted               ? MOUNT_CONVERTED
                                                          : MOUNT_FOLDER;
-    return mount_node_new(nodes, kind, "", 0, "");
+    mount_node *const root = mount_node_new(nodes, kind, "", 0, "");
+    if (root)
+        root->is_shown = 1;
+    return root;
 }
 
 int mount_add_file(mount_nodes *nodes, mount_node *root, const char *name, size_t name_nbytes)
@@ -186,7 +247,7 @@ static int add_entry(void *user, const char *path, lmc_st_entry entry)
     mount_node *const node = below ? mount_node_new(visit->nodes, kind, name, nbytes, below) : NULL;
     visit->has_memory = node && add_child(folder, node);
     if (node)
-        node->is_listed = entry == LMC_ST_ENTRY_FOLDER;
+        mount_node_release(visit->nodes, node); /* if the name was there */
     free(below);
     return !visit->has_memory;
 }
@@ -194,7 +255,7 @@ static int add_entry(void *user, const char *path, lmc_st_entry entry)
 static lmc_status list_converted(mount_nodes *nodes, mount_node *root, const char *path, lmc_st_diag *diag)
 {
     tree_visit visit = {nodes, root, 1};
-    root->child_count = 0;
+    drop_children(nodes, root);
     const lmc_status status = lmc_st_visit_entries(path, NULL, add_entry, &visit, diag);
     if (status != LMC_OK || visit.has_memory)
         return status;
@@ -329,7 +390,8 @@ static lmc_status list_folder(mount_nodes *nodes, mount_node *folder, const char
             if (visit.names[i].is_cut == pass)
                 os_errno = show_name(nodes, folder, &before, &visit.names[i]);
     for (size_t i = 0; i < before.child_count; i++)
-        mount_node_release(nodes, before.children[i]);
+        if (!before.children[i]->is_shown)
+            mount_node_hide(nodes, before.children[i]);
     for (size_t i = 0; i < visit.count; i++)
         free(visit.names[i].name);
     free(visit.names);

@@ -10,8 +10,8 @@
 
 /* What a node stands for. */
 typedef enum mount_kind {
-    MOUNT_FOLDER, /* of files, archives and converted directories: its names are read again when it has changed */
-    MOUNT_CONVERTED, /* a converted directory, whose names are read once, with all that is in it */
+    MOUNT_FOLDER,    /* of files, archives and converted directories; it is read again when it has changed */
+    MOUNT_CONVERTED, /* a converted directory; the same, with all that is in it */
     MOUNT_INNER,     /* a folder in a converted directory */
     MOUNT_ARCHIVE,
     MOUNT_COPY
@@ -20,7 +20,7 @@ typedef enum mount_kind {
 typedef struct mount_file mount_file; /* mount_tree.c: an open file */
 
 typedef struct mount_node {
-    uint64_t number;
+    uint64_t number; /* no other node has had it */
     mount_kind kind;
     char *name;      /* as it is shown */
     char *path;      /* of what it stands for, below the source; "": the source itself */
@@ -39,12 +39,23 @@ typedef struct mount_node {
     uint64_t found_count; /* by the system, which has not forgotten them */
 } mount_node;
 
-/* All nodes, by number from OS_MOUNT_ROOT on; NULL: it was freed. */
+/* Where a node is while it is there. The lower half of its number says which place this is, from OS_MOUNT_ROOT on; the
+ * upper half, how many nodes were here before. */
+typedef struct mount_place {
+    mount_node *node; /* NULL: it was freed */
+    uint32_t round;
+    uint32_t next_free; /* if there is no node; MOUNT_NO_PLACE: it is the last */
+} mount_place;
+
+#define MOUNT_NO_PLACE UINT32_MAX
+
+/* All nodes. */
 typedef struct mount_nodes {
     const char *source;
     const char *mountpoint; /* links into it are not shown */
-    mount_node **list;
+    mount_place *places;
     size_t count, capacity;
+    uint32_t first_free;
 } mount_nodes;
 
 static inline int mount_is_folder(const mount_node *node)
@@ -59,6 +70,12 @@ static inline int mount_same_state(const os_state *a, const os_state *b)
            a->modified_ns == b->modified_ns && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
 }
 
+/* No nodes yet. The paths must outlive them. */
+void mount_nodes_start(mount_nodes *nodes, const char *source, const char *mountpoint);
+
+/* The node of a number that the system has found and not forgotten, or of the root. */
+mount_node *mount_find_number(const mount_nodes *nodes, uint64_t number);
+
 /* The path of what a node stands for; to be freed. NULL: out of memory. */
 char *mount_path(const mount_nodes *nodes, const mount_node *node);
 
@@ -70,8 +87,12 @@ int mount_add_file(mount_nodes *nodes, mount_node *root, const char *name, size_
 mount_node *mount_node_new(mount_nodes *nodes, mount_kind kind, const char *name, size_t name_nbytes,
                            const char *path);
 
-/* Frees the node of a file that is not shown any more, and that the system has forgotten. */
+/* Frees a node, unless it is shown or open, or the system has not forgotten it. What is in a folder is not shown any
+ * more then. */
 void mount_node_release(mount_nodes *nodes, mount_node *node);
+
+/* The same for one that is shown no more. What is in a folder that can be read again is shown no more, either. */
+void mount_node_hide(mount_nodes *nodes, mount_node *node);
 
 /* Where the name is among the children, or would be; *is_there. */
 size_t mount_child_place(const mount_node *folder, const char *name, size_t nbytes, int *is_there);

@@ -92,8 +92,7 @@ static int look_at(mount_tree *tree, mount_node **place)
         node = mount_node_new(&tree->nodes, node->kind, node->name, strlen(node->name), node->path);
         if (!node)
             return ENOMEM;
-        (*place)->is_shown = 0;
-        mount_node_release(&tree->nodes, *place);
+        mount_node_hide(&tree->nodes, *place);
         node->is_shown = 1;
         *place = node;
     }
@@ -117,7 +116,7 @@ static int answer_find(void *user, uint64_t folder, const char *name, uint64_t *
     int is_there = 0;
     int os_errno = 0;
     pthread_mutex_lock(&tree->lock);
-    mount_node *const in = tree->nodes.list[folder - OS_MOUNT_ROOT];
+    mount_node *const in = mount_find_number(&tree->nodes, folder);
     if (!mount_is_folder(in))
         os_errno = ENOTDIR;
     else if (mount_list(&tree->nodes, in, &diag) != LMC_OK)
@@ -138,7 +137,7 @@ static void answer_forget(void *user, uint64_t number, uint64_t count)
 {
     mount_tree *const tree = user;
     pthread_mutex_lock(&tree->lock);
-    mount_node *const node = tree->nodes.list[number - OS_MOUNT_ROOT];
+    mount_node *const node = mount_find_number(&tree->nodes, number);
     node->found_count -= count < node->found_count ? count : node->found_count;
     mount_node_release(&tree->nodes, node);
     pthread_mutex_unlock(&tree->lock);
@@ -149,7 +148,7 @@ static int answer_state(void *user, uint64_t number, os_state *state)
     mount_tree *const tree = user;
     os_state now;
     pthread_mutex_lock(&tree->lock);
-    mount_node *const node = tree->nodes.list[number - OS_MOUNT_ROOT];
+    mount_node *const node = mount_find_number(&tree->nodes, number);
     char *const path = mount_is_folder(node) && !tree->is_file ? mount_path(&tree->nodes, node) : NULL;
     if (path && os_stat(OS_HERE, path, &now) == 0 && now.kind == OS_FOLDER)
         node->state = now;
@@ -165,7 +164,7 @@ static int answer_list(void *user, uint64_t folder, os_names *names)
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int os_errno = 0;
     pthread_mutex_lock(&tree->lock);
-    mount_node *const in = tree->nodes.list[folder - OS_MOUNT_ROOT];
+    mount_node *const in = mount_find_number(&tree->nodes, folder);
     if (mount_list(&tree->nodes, in, &diag) != LMC_OK) {
         os_errno = errno_of(&diag);
         if (os_errno != ENOENT) /* a folder that is gone is no fault */
@@ -250,7 +249,7 @@ static int answer_open(void *user, uint64_t number, void **file)
 {
     mount_tree *const tree = user;
     pthread_mutex_lock(&tree->lock);
-    mount_node *const node = tree->nodes.list[number - OS_MOUNT_ROOT];
+    mount_node *const node = mount_find_number(&tree->nodes, number);
     mount_file *opened = node->file;
     const int was_open = opened != NULL;
     if (was_open)
@@ -317,8 +316,8 @@ lmc_status mount_tree_create(const char *path, const char *mountpoint, const lmc
     mount_tree *const tree = calloc(1, sizeof *tree);
     *created = tree;
     if (tree) {
-        *tree = (mount_tree){
-            .nodes = {.source = path, .mountpoint = mountpoint}, .options = *options, .log = log};
+        *tree = (mount_tree){.options = *options, .log = log};
+        mount_nodes_start(&tree->nodes, path, mountpoint);
         pthread_mutex_init(&tree->lock, NULL);
     }
     mount_node *const root = tree ? mount_add_root(&tree->nodes) : NULL;
@@ -365,8 +364,8 @@ void mount_tree_free(mount_tree *tree)
     if (!tree)
         return;
     for (size_t i = 0; i < tree->nodes.count; i++)
-        if (tree->nodes.list[i])
-            free_file(tree->nodes.list[i]->file);
+        if (tree->nodes.places[i].node)
+            free_file(tree->nodes.places[i].node->file);
     mount_nodes_free(&tree->nodes);
     pthread_mutex_destroy(&tree->lock);
     free(tree);

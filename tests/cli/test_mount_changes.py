@@ -377,3 +377,27 @@ def test_memory_does_not_grow(tool, directory, mount):
     before = memory_kib(mounted, "VmRSS")
     change(1000, 9000)
     check(memory_kib(mounted, "VmRSS") < before + 1024, "%d KiB more" % (memory_kib(mounted, "VmRSS") - before))
+
+
+def test_memory_does_not_grow_with_folders(tool, directory, mount):
+    """Those that vanish, and what is in them, are forgotten."""
+    if not tool.limits:
+        left_out("sanitizers take memory of their own")
+    source = mount.place("source")
+    mounted = mount(source)
+
+    def come_and_go(first, end):
+        for i in range(first, end):
+            folders = [os.path.join(source, "step-%d" % i, name) for name in ("plain", "converted.lmc")]
+            for folder in folders:
+                os.makedirs(folder)
+                for k in range(40):
+                    write(os.path.join(folder, "%02d" % k), b"")
+            for name in ("plain", "converted"):
+                check(len(os.listdir(mounted.path("step-%d" % i, name))) == 40, "names")
+            shutil.rmtree(os.path.dirname(folders[0]))
+            check(os.listdir(mounted.place) == [], "names")
+    come_and_go(0, 50)
+    before = memory_kib(mounted, "VmRSS")
+    come_and_go(50, 250)
+    check(memory_kib(mounted, "VmRSS") < before + 2048, "%d KiB more" % (memory_kib(mounted, "VmRSS") - before))
