@@ -112,18 +112,11 @@ static int find_paths(const cli_args *args, mount_paths *paths)
 /* ---- mount ---- */
 
 /* Mounts the tree, and answers until it is unmounted. Returns the exit status. */
-static int serve(const cli_args *args, const mount_paths *paths, mount_tree *tree)
+static int serve(const cli_args *args, const mount_paths *paths, mount_tree *tree, unsigned thread_count)
 {
     os_mount *mount = NULL;
-    lmc_st_cache *cache = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    lmc_st_options options = LMC_INIT(lmc_st_options);
     char cause[256];
-    const unsigned thread_count = args->thread_count ? args->thread_count : lmc_core_count();
-    options.common.thread_count = thread_count;
-    if (lmc_st_cache_create(args->cache_mib << 20, &options, &cache, &diag) != LMC_OK)
-        return cli_report(&diag);
-    mount_tree_use(tree, cache);
     int os_errno = os_mount_open(&mount, paths->mountpoint, paths->source, FILE_SYSTEM_TYPE,
                                  (args->seen & CLI_OPT_ALLOW_OTHER) != 0, &mount_tree_answers, tree, cause,
                                  sizeof cause);
@@ -136,8 +129,6 @@ static int serve(const cli_args *args, const mount_paths *paths, mount_tree *tre
         os_error_text(os_errno, cause, sizeof cause);
     }
     os_mount_close(mount);
-    mount_tree_free(tree);
-    lmc_st_cache_free(cache);
     if (os_errno == 0)
         return CLI_OK;
     cli_set_diag(&diag, paths->mountpoint, LMC_ERR_IO, "cannot mount: %s", cause);
@@ -145,11 +136,35 @@ static int serve(const cli_args *args, const mount_paths *paths, mount_tree *tre
     return CLI_SYSTEM;
 }
 
+/* Makes the tree and its cache for serve(), whose exit status it returns. */
+static int mount_source(const cli_args *args, const mount_paths *paths)
+{
+    mount_tree *tree = NULL;
+    lmc_st_cache *cache = NULL;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_options cache_options = LMC_INIT(lmc_st_options);
+    lmc_st_compare_options options = cli_compare_options(args);
+    const unsigned thread_count = args->thread_count ? args->thread_count : lmc_core_count();
+    int exit_status = CLI_OK;
+    options.common.cancel = NULL; /* a signal ends the mount, but no read */
+    options.base = paths->base;
+    options.base_dirs = (const char *const *)paths->base_dirs;
+    cache_options.common.thread_count = thread_count;
+    if (mount_tree_create(paths->source, paths->mountpoint, &options, log_fault, &tree, &diag) != LMC_OK ||
+        lmc_st_cache_create(args->cache_mib << 20, &cache_options, &cache, &diag) != LMC_OK) {
+        exit_status = cli_report(&diag);
+    } else {
+        mount_tree_use(tree, cache);
+        exit_status = serve(args, paths, tree, thread_count);
+    }
+    mount_tree_free(tree); /* its files, which use the cache */
+    lmc_st_cache_free(cache);
+    return exit_status;
+}
+
 static int run_mount(const cli_args *args)
 {
     mount_paths paths = {0};
-    mount_tree *tree = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (args->operand_count != 2)
         return cli_usage_error("mount", "mount takes SOURCE and MOUNTPOINT");
     int exit_status = cli_base_check(args, args->operands[0]);
@@ -160,16 +175,8 @@ static int run_mount(const cli_args *args)
         if (os_errno != 0)
             exit_status = cli_fail_os(paths.mountpoint, os_errno, "cannot go to the background");
     }
-    if (exit_status == CLI_OK) {
-        lmc_st_compare_options options = cli_compare_options(args);
-        options.common.cancel = NULL; /* a signal ends the mount, but no read */
-        options.base = paths.base;
-        options.base_dirs = (const char *const *)paths.base_dirs;
-        exit_status =
-            mount_tree_create(paths.source, paths.mountpoint, &options, log_fault, &tree, &diag) == LMC_OK
-                ? serve(args, &paths, tree)
-                : cli_report(&diag);
-    }
+    if (exit_status == CLI_OK)
+        exit_status = mount_source(args, &paths);
     free_paths(&paths);
     return exit_status;
 }
