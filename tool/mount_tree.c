@@ -55,14 +55,14 @@ static lmc_status open_archive(const mount_tree *tree, const mount_node *node, l
     return lmc_st_open(tree->nodes.source, &options, file, diag);
 }
 
-/* The size of an archive's original. */
+/* The size of an archive's original. LMC_ERR_CORRUPT: also a plain file; LMC_ERR_ARG if that is the source itself. */
 static lmc_status read_size(const mount_tree *tree, const mount_node *node, uint64_t *nbytes,
                             lmc_st_diag *diag)
 {
     lmc_st_file *file = NULL;
     lmc_status status = open_archive(tree, node, &file, diag);
     if (status == LMC_OK && !lmc_st_is_archive(file)) {
-        status = LMC_ERR_CORRUPT;
+        status = tree->is_file ? LMC_ERR_ARG : LMC_ERR_CORRUPT;
         cli_set_diag(diag, lmc_st_path(file), status, "is a plain file, not an LMC archive");
     }
     *nbytes = status == LMC_OK ? lmc_st_original_nbytes(file) : 0;

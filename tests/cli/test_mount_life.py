@@ -131,7 +131,7 @@ def test_wrong_sources(tool, directory, mount):
     os.mkfifo(os.path.join(directory, "pipe"))
     for more in ((), ("-f",)):
         mount.fails(3, "absent", "No such file", arguments=(absent, *more))
-        mount.fails(1, "plain.safetensors", "plain file", arguments=(plain, *more))
+        mount.fails(2, "plain.safetensors", "plain file", arguments=(plain, *more))
         mount.fails(1, "cut.lmc", arguments=(cut, *more))
         mount.fails(1, "bad.lmc", arguments=(bad, *more))
         mount.fails(2, "pipe", arguments=(os.path.join(directory, "pipe"), *more))
