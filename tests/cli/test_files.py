@@ -3,6 +3,7 @@ import os
 import pty
 import random
 import signal
+import struct
 import subprocess
 
 import pytest
@@ -197,6 +198,25 @@ def test_larger_archives_are_told(tool, directory):
     check(len(told) == 2 and told[0].startswith(wanted) and "GiB/s" in told[1], "-v: %s" % told)
 
 
+def tiny_tensors_of_gguf(count):
+    """Each has a number, 8 bytes from the one before."""
+    alignment = struct.pack("<Q", 17) + b"general.alignment" + struct.pack("<II", 4, 8)
+    head = b"GGUF" + struct.pack("<IQQ", 3, count, 1) + alignment
+    for i in range(count):
+        name = b"%d" % i
+        head += struct.pack("<Q", len(name)) + name + struct.pack("<IQIQ", 1, 1, 0, 8 * i)
+    return head + bytes(-len(head) % 8) + b"".join(struct.pack("<fI", i, 0) for i in range(count))
+
+
+def test_larger_archives_of_other_containers(tool, directory):
+    """What is told of tensors does not count what is around them, of which there is more than LMC's own header has."""
+    path = in_directory(directory, tiny_tensors_of_gguf(3000), "m.gguf")
+    told = tool.run("convert", path)
+    check(told.status == 0 and told.stderr.endswith(
+        ": it has 3000 tensors of 4 bytes on average; such files are better copied\n"), "told: " + told.stderr)
+    tool.round_trip(path, "-q")
+
+
 def test_larger_archives_without_small_tensors(tool, directory):
     """Noise does not shrink. What grows by less than 4 KiB is not told."""
     rng = random.Random(31)
@@ -208,6 +228,13 @@ def test_larger_archives_without_small_tensors(tool, directory):
         check(told.status == 0 and size > len(content), "exit %d, %d bytes" % (told.status, size))
         wanted = "the archive is larger than its source (%d instead of %d bytes)\n" % (size, len(content))
         check(told.stderr.endswith(wanted) if is_told else told.stderr == "", "told: " + told.stderr)
+
+
+def test_summary_of_empty_file(tool, directory):
+    """There is no ratio."""
+    path = in_directory(directory, b"", "empty.bin")
+    told = tool.run("convert", "--raw", "-v", path)
+    check(told.stderr == "empty.bin: 0 bytes -> %d, 0.00 GiB/s\n" % os.path.getsize(path + ".lmc"), told.stderr)
 
 
 def test_larger_directories_are_told(tool, directory):

@@ -49,7 +49,6 @@ static lmc_status convert_one(cli_job *job, const char *in_path, const char *out
     char shown[160];
     char cause[160] = "";
     lmc_st_file *file = NULL;
-    size_t header_nbytes = 0;
     const lmc_st_result *const result = &job->result;
     const lmc_st_convert_options options = cli_job_convert_options(job);
     const lmc_status status = lmc_st_convert(in_path, out_path, &options, &job->result, &job->diag);
@@ -59,8 +58,7 @@ static lmc_status convert_one(cli_job *job, const char *in_path, const char *out
         result->stored_nbytes < result->original_nbytes + GROWTH_TOLD_NBYTES)
         return status;
     if (count > 0 && job->out_path && lmc_st_open(job->out_path, NULL, &file, NULL) == LMC_OK) {
-        (void)lmc_st_header(file, &header_nbytes);
-        const uint64_t mean_nbytes = (result->original_nbytes - 8 - header_nbytes) / count;
+        const uint64_t mean_nbytes = (lmc_st_original_nbytes(file) - lmc_st_skeleton_nbytes(file)) / count;
         char mean[24] = "less than 1";
         if (mean_nbytes > 0)
             snprintf(mean, sizeof mean, "%llu", (unsigned long long)mean_nbytes);
@@ -82,9 +80,11 @@ static void print_summary(const cli_job *job)
     const lmc_st_result *const result = &job->result;
     lmc_st_file *file = NULL;
     lmc_st_base base = LMC_INIT(lmc_st_base);
-    fprintf(stderr, "%s: %llu bytes -> %llu, ratio %.4f, %.2f GiB/s", job->progress.label,
-            (unsigned long long)result->original_nbytes, (unsigned long long)result->stored_nbytes,
-            (double)result->stored_nbytes / (double)result->original_nbytes, cli_job_speed(job));
+    fprintf(stderr, "%s: %llu bytes -> %llu", job->progress.label,
+            (unsigned long long)result->original_nbytes, (unsigned long long)result->stored_nbytes);
+    if (result->original_nbytes > 0)
+        fprintf(stderr, ", ratio %.4f", (double)result->stored_nbytes / (double)result->original_nbytes);
+    fprintf(stderr, ", %.2f GiB/s", cli_job_speed(job));
     if (result->file_count > 0) {
         fprintf(stderr, ", %llu files (%llu archives kept)", (unsigned long long)result->file_count,
                 (unsigned long long)result->kept_count);
