@@ -116,36 +116,30 @@ typedef struct removal_check {
     int exit_status;
 } removal_check;
 
-/* A base file of `archive`, or one of its chain: is it what would be removed? */
-static void check_base(removal_check *check, const lmc_st_file *archive, const lmc_st_file *base)
-{
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    char shown[200];
-    const size_t length = strlen(check->true_in);
-    char *const found = os_real_path(lmc_st_path(base));
-    if (!found) {
-        check->exit_status = cli_fail_os(lmc_st_path(base), errno, "cannot find");
-    } else if (strncmp(found, check->true_in, length) == 0 &&
-               (found[length] == '\0' || found[length] == '/' || length == 1)) { /* it is that, or below it */
-        cli_set_diag(&diag, check->in_path, LMC_ERR_ARG, "is kept: %s was written, but needs it as a base",
-                     cli_shown(shown, sizeof shown, lmc_st_path(archive)));
-        check->exit_status = cli_report(&diag);
-    }
-    free(found);
-}
-
-/* Goes down the chains of bases of one archive, from `at`, which is the archive or one of its bases. */
+/* Goes down the chains of bases of one archive, from `at`, which is the archive or one of its bases: is one of them
+ * what would be removed, or in it? */
 static void check_bases(removal_check *check, const lmc_st_file *archive, const lmc_st_file *at)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    char shown[200];
     for (uint64_t i = 0; i < lmc_st_base_count(at) && check->exit_status == CLI_OK; i++) {
         const lmc_st_file *base = NULL;
-        if (lmc_st_open_base(at, i, &base, &diag) != LMC_OK)
+        if (lmc_st_open_base(at, i, &base, &diag) != LMC_OK) {
             check->exit_status = cli_report(&diag);
-        else
-            check_base(check, archive, base);
-        if (check->exit_status == CLI_OK)
+            return;
+        }
+        char *const found = os_real_path(lmc_st_path(base));
+        if (!found) {
+            check->exit_status = cli_fail_os(lmc_st_path(base), errno, "cannot find");
+        } else if (cli_is_within(found, check->true_in)) {
+            cli_set_diag(&diag, check->in_path, LMC_ERR_ARG,
+                         "is kept: %s was written, but needs it as a base",
+                         cli_shown(shown, sizeof shown, lmc_st_path(archive)));
+            check->exit_status = cli_report(&diag);
+        } else {
             check_bases(check, archive, base);
+        }
+        free(found);
     }
 }
 

@@ -32,6 +32,17 @@ char *mount_path(const mount_nodes *nodes, const mount_node *node)
     return lmc_path_join(&lmc_memory_default, nodes->source, node->path, "");
 }
 
+/* The list, with room for one more: moved and twice as long if it is full. NULL: out of memory. */
+static void *make_room(void *list, size_t count, size_t *capacity, size_t element_nbytes)
+{
+    if (count < *capacity)
+        return list;
+    const size_t doubled = 2 * *capacity + 8;
+    void *const grown = realloc(list, doubled * element_nbytes);
+    *capacity = grown ? doubled : *capacity;
+    return grown;
+}
+
 static void free_node(mount_node *node)
 {
     if (!node)
@@ -40,37 +51,6 @@ static void free_node(mount_node *node)
     free(node->path);
     free(node->children);
     free(node);
-}
-
-/* A place without a node. MOUNT_NO_PLACE: out of memory. */
-static uint32_t find_place(mount_nodes *nodes)
-{
-    uint32_t place = nodes->first_free;
-    if (place != MOUNT_NO_PLACE) {
-        nodes->first_free = nodes->places[place].next_free;
-        return place;
-    }
-    if (nodes->count == nodes->capacity) {
-        const size_t capacity = 2 * nodes->capacity + 8;
-        mount_place *const grown = capacity < MOUNT_NO_PLACE - OS_MOUNT_ROOT
-                                       ? realloc(nodes->places, capacity * sizeof *grown)
-                                       : NULL;
-        if (!grown)
-            return MOUNT_NO_PLACE;
-        nodes->places = grown;
-        nodes->capacity = capacity;
-    }
-    place = (uint32_t)nodes->count++;
-    nodes->places[place] = (mount_place){.node = NULL};
-    return place;
-}
-
-/* The number is another one next time, so that the system cannot take the next node for this one. */
-static void free_place(mount_nodes *nodes, uint32_t place)
-{
-    nodes->places[place] =
-        (mount_place){.round = nodes->places[place].round + 1, .next_free = nodes->first_free};
-    nodes->first_free = place;
 }
 
 static uint32_t place_of(uint64_t number)
@@ -97,10 +77,25 @@ mount_node *mount_node_new(mount_nodes *nodes, mount_kind kind, const char *name
     if (node)
         *node = (mount_node){
             .kind = kind, .name = cli_copy(name, name_nbytes), .path = cli_copy(path, strlen(path))};
-    const uint32_t place = node && node->name && node->path ? find_place(nodes) : MOUNT_NO_PLACE;
-    if (place == MOUNT_NO_PLACE) {
+    if (!node || !node->name || !node->path) {
         free_node(node);
         return NULL;
+    }
+    uint32_t place = nodes->first_free;
+    if (place != MOUNT_NO_PLACE) {
+        nodes->first_free = nodes->places[place].next_free;
+    } else {
+        mount_place *const places =
+            nodes->count < MOUNT_NO_PLACE - OS_MOUNT_ROOT
+                ? make_room(nodes->places, nodes->count, &nodes->capacity, sizeof *places)
+                : NULL;
+        if (!places) {
+            free_node(node);
+            return NULL;
+        }
+        nodes->places = places;
+        place = (uint32_t)nodes->count++;
+        places[place] = (mount_place){.node = NULL};
     }
     node->number = (uint64_t)nodes->places[place].round << 32 | (OS_MOUNT_ROOT + place);
     nodes->places[place].node = node;
@@ -121,7 +116,11 @@ void mount_node_release(mount_nodes *nodes, mount_node *node)
     if (node->is_shown || node->found_count > 0 || node->file)
         return;
     drop_children(nodes, node);
-    free_place(nodes, place_of(node->number));
+    const uint32_t place = place_of(node->number);
+    /* the number is another one next time: the system cannot take the next node for this one */
+    nodes->places[place] =
+        (mount_place){.round = nodes->places[place].round + 1, .next_free = nodes->first_free};
+    nodes->first_free = place;
     free_node(node);
 }
 
@@ -165,14 +164,11 @@ static int add_child(mount_node *folder, mount_node *child)
     const size_t place = mount_child_place(folder, child->name, strlen(child->name), &is_there);
     if (is_there)
         return 1;
-    if (folder->child_count == folder->child_capacity) {
-        const size_t capacity = 2 * folder->child_capacity + 8;
-        mount_node **const grown = realloc(folder->children, capacity * sizeof(mount_node *));
-        if (!grown)
-            return 0;
-        folder->children = grown;
-        folder->child_capacity = capacity;
-    }
+    mount_node **const children =
+        make_room(folder->children, folder->child_count, &folder->child_capacity, sizeof(mount_node *));
+    if (!children)
+        return 0;
+    folder->children = children;
     memmove(&folder->children[place + 1], &folder->children[place],
             (folder->child_count - place) * sizeof(mount_node *));
     folder->children[place] = child;
@@ -327,14 +323,10 @@ static int visit_name(void *user, const char *name)
     free(path);
     if (!is_shown)
         return path ? 0 : ENOMEM;
-    if (visit->count == visit->capacity) {
-        const size_t capacity = 2 * visit->capacity + 16;
-        found_name *const grown = realloc(visit->names, capacity * sizeof *grown);
-        if (!grown)
-            return ENOMEM;
-        visit->names = grown;
-        visit->capacity = capacity;
-    }
+    found_name *const names = make_room(visit->names, visit->count, &visit->capacity, sizeof *names);
+    if (!names)
+        return ENOMEM;
+    visit->names = names;
     found.is_cut = lmc_is_archive_name(name) && found.kind != MOUNT_FOLDER;
     found.name = cli_copy(name, strlen(name));
     if (!found.name)
@@ -418,7 +410,7 @@ lmc_status mount_list(mount_nodes *nodes, mount_node *folder, lmc_st_diag *diag)
         free(path);
         return diag->status;
     }
-    const int has_changed = !folder->is_listed || !mount_same_state(&now, &folder->listed);
+    const int has_changed = !folder->is_listed || !cli_is_same_state(&now, &folder->listed, 0);
     if (has_changed)
         folder->changed_ns = os_clock_ns();
     /* soon after a change there may be another, with the same time, that was missed */

@@ -63,13 +63,6 @@ static inline int mount_is_folder(const mount_node *node)
     return node->kind <= MOUNT_INNER;
 }
 
-/* 1 if they are of one file, which has not changed. */
-static inline int mount_same_state(const os_state *a, const os_state *b)
-{
-    return os_is_same_file(a, b) && a->nbytes == b->nbytes && a->modified_s == b->modified_s &&
-           a->modified_ns == b->modified_ns && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
-}
-
 /* No nodes yet. The paths must outlive them. */
 void mount_nodes_start(mount_nodes *nodes, const char *source, const char *mountpoint);
 

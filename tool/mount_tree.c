@@ -84,7 +84,7 @@ static int look_at(mount_tree *tree, mount_node **place)
         return os_errno;
     if ((now.kind == OS_FOLDER) != mount_is_folder(node) || (now.kind != OS_FOLDER && now.kind != OS_FILE))
         return ENOENT; /* it is found under another kind once its folder was listed again */
-    const int is_same = mount_same_state(&now, &node->stored);
+    const int is_same = cli_is_same_state(&now, &node->stored, 0);
     if (node->is_known && is_same)
         return 0;
     if (node->is_known && !(mount_is_folder(node) && os_is_same_file(&now, &node->stored)) &&
@@ -196,7 +196,7 @@ static int check_node(const mount_tree *tree, const mount_node *node)
     os_state now;
     char *const path = mount_path(&tree->nodes, node);
     const int os_errno = !path ? ENOMEM
-                         : os_stat(OS_HERE, path, &now) == 0 && mount_same_state(&now, &node->stored)
+                         : os_stat(OS_HERE, path, &now) == 0 && cli_is_same_state(&now, &node->stored, 0)
                              ? 0
                              : ESTALE;
     free(path);

@@ -71,19 +71,10 @@ static void add_to_text(lmc_st_diag *diag, const char *format, const char *name)
 
 /* ---- the state of files ---- */
 
-/* 1 if the file has the size and the times that it had. No program can set the time of change. Another name, or one
- * name less, moves it: then `is_renamed`. */
-static int is_same_state(const os_state *a, const os_state *b, int is_renamed)
-{
-    return os_is_same_file(a, b) && a->nbytes == b->nbytes && a->modified_s == b->modified_s &&
-           a->modified_ns == b->modified_ns &&
-           (is_renamed || (a->changed_s == b->changed_s && a->changed_ns == b->changed_ns));
-}
-
 static int is_unchanged(int folder_fd, const char *name, const os_state *state, int is_renamed)
 {
     os_state found;
-    return os_lstat(folder_fd, name, &found) == 0 && is_same_state(state, &found, is_renamed);
+    return os_lstat(folder_fd, name, &found) == 0 && cli_is_same_state(state, &found, is_renamed);
 }
 
 /* ---- listing a directory ---- */
@@ -213,7 +204,7 @@ static int check_directory(cli_removal *removal, int root_fd, const list *now)
             return fail_os(removal, is->path, EBUSY); /* a mount point */
         const int is_same = was->state.kind == OS_FOLDER && is->state.kind == OS_FOLDER
                                 ? os_is_same_file(&was->state, &is->state)
-                                : is_same_state(&was->state, &is->state, 0);
+                                : cli_is_same_state(&was->state, &is->state, 0);
         if (!is_same)
             return fail_changed(removal, is->path);
         /* removing a name takes permission to write in the folder */

@@ -3,8 +3,6 @@
  */
 #include "tool/tool_path.h"
 
-#include "os/os.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +15,31 @@ char *cli_copy(const char *text, size_t nbytes)
         copy[nbytes] = '\0';
     }
     return copy;
+}
+
+int cli_is_similar(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+    for (;; a++, b++) {
+        a += strspn(a, digits);
+        b += strspn(b, digits);
+        if (*a != *b || *a == '\0')
+            return *a == *b;
+    }
+}
+
+int cli_is_within(const char *inner, const char *outer)
+{
+    const size_t length = strlen(outer);
+    return strncmp(inner, outer, length) == 0 &&
+           (inner[length] == '\0' || inner[length] == '/' || length == 1); /* of "/" */
+}
+
+int cli_is_same_state(const os_state *a, const os_state *b, int is_renamed)
+{
+    return os_is_same_file(a, b) && a->nbytes == b->nbytes && a->modified_s == b->modified_s &&
+           a->modified_ns == b->modified_ns &&
+           (is_renamed || (a->changed_s == b->changed_s && a->changed_ns == b->changed_ns));
 }
 
 int cli_is_own_directory(const char *path)

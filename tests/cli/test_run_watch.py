@@ -409,6 +409,17 @@ def test_directory_in_the_run(tool, directory, inner):
     tool.run("run", "watch", run, os.path.join(run, inner)).expect(2, "must not be the run")
 
 
+@pytest.mark.posix("the root of all directories")
+def test_run_is_the_root(tool, directory):
+    """Every directory is in it."""
+    process = tool.start("run", "watch", "/", directory)
+    try:
+        _, messages = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    check(process.returncode == 2 and b"must not be the run" in messages, "exit %s" % process.returncode)
+
+
 @pytest.mark.parametrize("how", ["removed", "renamed", "replaced"])
 def test_directory_goes_away(directory, watched, how):
     made = snapshots(os.path.join(directory, "made"), 1, size=300)

@@ -228,6 +228,18 @@ static double share(double part, double whole)
     return whole == 0 ? 0 : part / whole;
 }
 
+/* Of the values that were compared with those of the file before, the share that has changed; and of their bits. */
+static double changed_share(const cli_analysis *analysis)
+{
+    return share((double)analysis->changed_count, (double)analysis->pair_count);
+}
+
+static double changed_nbits_share(const cli_analysis *analysis)
+{
+    return share((double)analysis->changed_nbits,
+                 (double)analysis->pair_count * 8 * analysis->element_nbytes);
+}
+
 /* ---- JSON ---- */
 
 static void print_number(const char *key, int is_there, double number)
@@ -252,10 +264,8 @@ static void print_json_analysis(const cli_analysis *analysis, const char *mode)
     print_number("exponent", has_values && analysis->has_parts, per_value(analysis, analysis->exponent));
     print_number("mantissa", has_values && analysis->has_parts, per_value(analysis, analysis->mantissa));
     print_number("symbols", has_values, per_value(analysis, analysis->symbols));
-    print_number("changed", has_pairs, share((double)analysis->changed_count, (double)analysis->pair_count));
-    print_number(
-        "changed_bits", has_pairs,
-        share((double)analysis->changed_nbits, (double)analysis->pair_count * 8 * analysis->element_nbytes));
+    print_number("changed", has_pairs, changed_share(analysis));
+    print_number("changed_bits", has_pairs, changed_nbits_share(analysis));
     printf(",\"ulp\":%s", has_pairs ? "[" : "null");
     while (count > 1 && analysis->distances[count - 1] == 0)
         count--;
@@ -315,10 +325,8 @@ static void print_row(const char *name, const char *dtype, const cli_analysis *a
     printf("  %-23s", planes);
     print_bits(7, has_values, per_value(analysis, analysis->symbols));
     printf(" ");
-    print_share(7, has_pairs, share((double)analysis->changed_count, (double)analysis->pair_count));
-    print_share(
-        7, has_pairs,
-        share((double)analysis->changed_nbits, (double)analysis->pair_count * 8 * analysis->element_nbytes));
+    print_share(7, has_pairs, changed_share(analysis));
+    print_share(7, has_pairs, changed_nbits_share(analysis));
     printf(" ");
     print_bits(9, analysis->nbytes > 0, share(analysis->predicted_nbytes, (double)analysis->nbytes));
     print_bits(7, analysis->nbytes > 0, share((double)analysis->stored_nbytes, (double)analysis->nbytes));
@@ -369,29 +377,10 @@ static int analyze_tensors(session *session, const lmc_st_file *file, const lmc_
     return CLI_OK;
 }
 
-static int analyze_file(session *session, int number, const lmc_st_file *file, const lmc_st_file *previous)
+/* The sums over all tensors of the file, by dtype, then those by form; ends its object. */
+static void print_sums(const session *session)
 {
-    char shown[200];
     const char *separator = "";
-    const char *const path = session->args->operands[number];
-    for (unsigned i = 0; i < DTYPE_COUNT; i++) {
-        session->sums[i] = (cli_analysis){.nbytes = 0};
-        session->tensor_counts[i] = 0;
-    }
-    session->forms = (cli_form_sums){.form_count = 0};
-    if (session->is_json) {
-        printf("%s{\"file\":", number == 0 ? "[" : ",\n ");
-        cli_json_text(path);
-        printf(",\"tensors\":[");
-    } else {
-        printf("%s%s\n", number == 0 ? "" : "\n", cli_shown(shown, sizeof shown, path));
-        printf("%-*s  %-8s %12s  %5s %8s %8s  %-23s %7s  %7s %7s  %9s %7s  %s\n", NAME_SHOWN_MAX, "name",
-               "dtype", "bytes", "sign", "exponent", "mantissa", "planes", "symbols", "changed", "bits",
-               "predicted", "ratio", "mode");
-    }
-    const int exit_status = analyze_tensors(session, file, previous);
-    if (exit_status != CLI_OK)
-        return exit_status;
     printf("%s", session->is_json ? "],\n  \"all\":[" : "");
     for (unsigned i = 0; i < DTYPE_COUNT; i++) {
         const char *const dtype = lmc_dtype_name((lmc_dtype)i);
@@ -414,19 +403,52 @@ static int analyze_file(session *session, int number, const lmc_st_file *file, c
     } else {
         cli_form_sums_show(&session->forms);
     }
-    for (unsigned i = 0; i < DTYPE_COUNT && !session->is_json; i++) { /* how far values have moved */
+}
+
+/* How far values have moved since the file before, by dtype. */
+static void print_distances(const session *session)
+{
+    for (unsigned i = 0; i < DTYPE_COUNT; i++) {
         const cli_analysis *const sum = &session->sums[i];
         unsigned column = 0;
-        if (sum->pair_count > 0)
-            printf("%s, distances in last places:", lmc_dtype_name((lmc_dtype)i));
-        for (unsigned k = 0; k < CLI_DISTANCE_COUNT && sum->pair_count > 0; k++) {
+        if (sum->pair_count == 0)
+            continue;
+        printf("%s, distances in last places:", lmc_dtype_name((lmc_dtype)i));
+        for (unsigned k = 0; k < CLI_DISTANCE_COUNT; k++) {
             const double part = share((double)sum->distances[k], (double)sum->pair_count);
             if (sum->distances[k] > 0)
                 printf("%s  %s%2u: %5.2f%%", column++ % DISTANCES_PER_LINE == 0 ? "\n " : "",
                        k < 2 ? "  " : "2^", k < 2 ? k : k - 1, 100 * part);
         }
-        printf("%s", sum->pair_count > 0 ? "\n" : "");
+        printf("\n");
     }
+}
+
+static int analyze_file(session *session, int number, const lmc_st_file *file, const lmc_st_file *previous)
+{
+    char shown[200];
+    const char *const path = session->args->operands[number];
+    for (unsigned i = 0; i < DTYPE_COUNT; i++) {
+        session->sums[i] = (cli_analysis){.nbytes = 0};
+        session->tensor_counts[i] = 0;
+    }
+    session->forms = (cli_form_sums){.form_count = 0};
+    if (session->is_json) {
+        printf("%s{\"file\":", number == 0 ? "[" : ",\n ");
+        cli_json_text(path);
+        printf(",\"tensors\":[");
+    } else {
+        printf("%s%s\n", number == 0 ? "" : "\n", cli_shown(shown, sizeof shown, path));
+        printf("%-*s  %-8s %12s  %5s %8s %8s  %-23s %7s  %7s %7s  %9s %7s  %s\n", NAME_SHOWN_MAX, "name",
+               "dtype", "bytes", "sign", "exponent", "mantissa", "planes", "symbols", "changed", "bits",
+               "predicted", "ratio", "mode");
+    }
+    const int exit_status = analyze_tensors(session, file, previous);
+    if (exit_status != CLI_OK)
+        return exit_status;
+    print_sums(session);
+    if (!session->is_json)
+        print_distances(session);
     return CLI_OK;
 }
 

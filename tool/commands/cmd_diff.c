@@ -432,20 +432,6 @@ static lmc_status compare_rest(diff *diff, lmc_st_diag *diag)
     return status;
 }
 
-/* Returns the exit status. */
-static int print_result(const cli_args *args, const diff *diff)
-{
-    if ((args->seen & CLI_OPT_QUIET) != 0) {
-        /* the exit status says it */
-    } else if ((args->seen & CLI_OPT_JSON) != 0) {
-        print_json(diff);
-    } else {
-        show_diff(diff);
-    }
-    const int exit_status = cli_finish_output();
-    return exit_status != CLI_OK ? exit_status : count_differing(diff) > 0 ? CLI_BAD_DATA : CLI_OK;
-}
-
 static int compare(const cli_args *args, diff *diff)
 {
     lmc_st_common common = cli_common(args);
@@ -465,7 +451,15 @@ static int compare(const cli_args *args, diff *diff)
     for (size_t i = 0; i < diff->pair_count; i++)
         if (diff->pairs[i].differs)
             take_index(&diff->changed, diff->pairs[i].a);
-    return print_result(args, diff);
+    if ((args->seen & CLI_OPT_QUIET) != 0) {
+        /* the exit status says it */
+    } else if ((args->seen & CLI_OPT_JSON) != 0) {
+        print_json(diff);
+    } else {
+        show_diff(diff);
+    }
+    const int exit_status = cli_finish_output();
+    return exit_status != CLI_OK ? exit_status : count_differing(diff) > 0 ? CLI_BAD_DATA : CLI_OK;
 }
 
 int cli_diff_files(const cli_args *args, const lmc_st_file *a, const lmc_st_file *b, const char *label,

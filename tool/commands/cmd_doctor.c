@@ -33,12 +33,12 @@ static const char more[] =
 static const char *const kernel_sets[] = {"avx512", "avx2", "avx2-nopext", "neon", "scalar"};
 #define KERNEL_SET_COUNT (sizeof kernel_sets / sizeof kernel_sets[0])
 
-typedef enum lmc_plugin {
+typedef enum plugin_kind {
     PLUGIN_NONE,   /* no file of that name */
     PLUGIN_THIS,   /* the plugin that belongs to this program, or its equal */
     PLUGIN_OTHER,  /* LMC's, of another build, or this program has none to compare with */
     PLUGIN_BROKEN, /* it is not what it should be: a problem */
-} lmc_plugin;
+} plugin_kind;
 
 /* An entry of HDF5_PLUGIN_PATH. */
 typedef struct entry {
@@ -46,7 +46,7 @@ typedef struct entry {
     int os_errno;       /* why it cannot be listed; 0: it can */
     unsigned libraries; /* files that HDF5 takes for plugins */
     unsigned dangling;  /* links of such names that lead nowhere */
-    lmc_plugin lmc;
+    plugin_kind lmc;
 } entry;
 
 typedef struct findings {
@@ -414,7 +414,7 @@ static void print_json(const findings *findings)
         printf("%s\"%s\"", i == 0 ? "" : ",", findings->sets[i]);
     printf("],\"kernels_wanted\":");
     cli_json_text(findings->wanted);
-    printf(",\"threads\":%u,\"memory\":\"malloc\",\"temp_directory\":", lmc_core_count());
+    printf(",\"threads\":%u,\"temp_directory\":", lmc_core_count());
     cli_json_text(findings->temp_directory);
     printf(",\"temp_usable\":%s,\"filter_id\":%d,\"plugin_path\":",
            findings->is_temp_usable ? "true" : "false", LMC_H5_FILTER_ID);
@@ -455,7 +455,6 @@ static void show_findings(const findings *findings)
     if (findings->wanted)
         printf("LMC_KERNELS:   %s\n", cli_shown(shown, sizeof shown, findings->wanted));
     printf("threads:       %u\n", lmc_core_count());
-    printf("memory:        malloc\n");
     printf("streams:       collected in %s\n", cli_shown(shown, sizeof shown, findings->temp_directory));
     printf("HDF5 filter:   %d\n", LMC_H5_FILTER_ID);
     printf("HDF5 plugin:   %s\n", path ? cli_shown(shown, sizeof shown, path) : findings->why_not);

@@ -49,23 +49,6 @@ typedef struct mount_paths {
     char *base_dirs[CLI_BASE_DIRS_MAX];
 } mount_paths;
 
-static void free_paths(mount_paths *paths)
-{
-    free(paths->source);
-    free(paths->mountpoint);
-    free(paths->base);
-    for (size_t i = 0; i < CLI_BASE_DIRS_MAX; i++)
-        free(paths->base_dirs[i]);
-}
-
-/* 1 if the real path `inner` is `outer` or below it. */
-static int is_within(const char *inner, const char *outer)
-{
-    const size_t length = strlen(outer);
-    return strncmp(inner, outer, length) == 0 &&
-           (inner[length] == '\0' || inner[length] == '/' || length == 1);
-}
-
 static int find_path(const char *given, char **real)
 {
     *real = os_real_path(given);
@@ -77,7 +60,7 @@ static int check_apart(const mount_paths *paths, const char *read_from)
 {
     char shown[200];
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    if (!read_from || !is_within(read_from, paths->mountpoint))
+    if (!read_from || !cli_is_within(read_from, paths->mountpoint))
         return CLI_OK;
     cli_set_diag(&diag, paths->mountpoint, LMC_ERR_ARG, "would hide %s",
                  cli_shown(shown, sizeof shown, read_from));
@@ -96,7 +79,7 @@ static int find_paths(const cli_args *args, mount_paths *paths)
         exit_status = find_path(args->base_dirs[i], &paths->base_dirs[i]);
     if (exit_status != CLI_OK)
         return exit_status;
-    if (!os_is_folder(paths->mountpoint) || is_within(paths->mountpoint, paths->source)) {
+    if (!os_is_folder(paths->mountpoint) || cli_is_within(paths->mountpoint, paths->source)) {
         cli_set_diag(&diag, paths->mountpoint, LMC_ERR_ARG,
                      os_is_folder(paths->mountpoint) ? "is in what is to be mounted" : "is not a directory");
         return cli_report(&diag);
@@ -136,35 +119,15 @@ static int serve(const cli_args *args, const mount_paths *paths, mount_tree *tre
     return CLI_SYSTEM;
 }
 
-/* Makes the tree and its cache for serve(), whose exit status it returns. */
-static int mount_source(const cli_args *args, const mount_paths *paths)
+static int run_mount(const cli_args *args)
 {
+    mount_paths paths = {0};
     mount_tree *tree = NULL;
     lmc_st_cache *cache = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options cache_options = LMC_INIT(lmc_st_options);
     lmc_st_compare_options options = cli_compare_options(args);
     const unsigned thread_count = args->thread_count ? args->thread_count : lmc_core_count();
-    int exit_status = CLI_OK;
-    options.common.cancel = NULL; /* a signal ends the mount, but no read */
-    options.base = paths->base;
-    options.base_dirs = (const char *const *)paths->base_dirs;
-    cache_options.common.thread_count = thread_count;
-    if (mount_tree_create(paths->source, paths->mountpoint, &options, log_fault, &tree, &diag) != LMC_OK ||
-        lmc_st_cache_create(args->cache_mib << 20, &cache_options, &cache, &diag) != LMC_OK) {
-        exit_status = cli_report(&diag);
-    } else {
-        mount_tree_use(tree, cache);
-        exit_status = serve(args, paths, tree, thread_count);
-    }
-    mount_tree_free(tree); /* its files, which use the cache */
-    lmc_st_cache_free(cache);
-    return exit_status;
-}
-
-static int run_mount(const cli_args *args)
-{
-    mount_paths paths = {0};
     if (args->operand_count != 2)
         return cli_usage_error("mount", "mount takes SOURCE and MOUNTPOINT");
     int exit_status = cli_base_check(args, args->operands[0]);
@@ -175,9 +138,25 @@ static int run_mount(const cli_args *args)
         if (os_errno != 0)
             exit_status = cli_fail_os(paths.mountpoint, os_errno, "cannot go to the background");
     }
-    if (exit_status == CLI_OK)
-        exit_status = mount_source(args, &paths);
-    free_paths(&paths);
+    options.common.cancel = NULL; /* a signal ends the mount, but no read */
+    options.base = paths.base;
+    options.base_dirs = (const char *const *)paths.base_dirs;
+    cache_options.common.thread_count = thread_count;
+    if (exit_status == CLI_OK &&
+        (mount_tree_create(paths.source, paths.mountpoint, &options, log_fault, &tree, &diag) != LMC_OK ||
+         lmc_st_cache_create(args->cache_mib << 20, &cache_options, &cache, &diag) != LMC_OK))
+        exit_status = cli_report(&diag);
+    if (exit_status == CLI_OK) {
+        mount_tree_use(tree, cache);
+        exit_status = serve(args, &paths, tree, thread_count);
+    }
+    mount_tree_free(tree); /* its files, which use the cache */
+    lmc_st_cache_free(cache);
+    free(paths.source);
+    free(paths.mountpoint);
+    free(paths.base);
+    for (size_t i = 0; i < CLI_BASE_DIRS_MAX; i++)
+        free(paths.base_dirs[i]);
     return exit_status;
 }
 

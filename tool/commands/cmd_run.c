@@ -273,12 +273,6 @@ static lmc_status verify_steps(cli_job *job, const uint64_t *steps, size_t count
     return lmc_run_verify(job->args->operands[0], steps, count, &options, &job->result, &job->diag);
 }
 
-static lmc_status drop_steps(cli_job *job, const uint64_t *steps, size_t count)
-{
-    const lmc_run_drop_options options = cli_run_drop_options(job);
-    return lmc_run_drop(job->args->operands[0], steps, count, &options, &job->diag);
-}
-
 /* Of run verify and run drop, which take steps. */
 static int run_on_steps(const cli_args *args)
 {
@@ -292,8 +286,11 @@ static int run_on_steps(const cli_args *args)
     int exit_status = cli_run_read_steps(args, 1, &steps, &count);
     if (exit_status == CLI_OK) {
         cli_job_start(&job, args, args->operands[0]);
-        exit_status =
-            cli_kept_end(&job, is_drop ? drop_steps(&job, steps, count) : verify_steps(&job, steps, count));
+        const lmc_run_drop_options drop_options = cli_run_drop_options(&job);
+        const lmc_status status =
+            is_drop ? lmc_run_drop(args->operands[0], steps, count, &drop_options, &job.diag)
+                    : verify_steps(&job, steps, count);
+        exit_status = cli_kept_end(&job, status);
     }
     free(steps);
     return exit_status;

@@ -55,25 +55,16 @@ static void free_archives(archives *archives)
 
 /* ---- pairs ---- */
 
-/* 1 if the names are equal, digits aside: global_step10, global_step20. */
-static int is_similar(const char *a, const char *b)
-{
-    static const char digits[] = "0123456789";
-    for (;; a++, b++) {
-        a += strspn(a, digits);
-        b += strspn(b, digits);
-        if (*a != *b || *a == '\0')
-            return *a == *b;
-    }
-}
-
-/* The only archive without a partner whose name is similar; NULL if there is none, or several. */
-static archive *find_similar(const archives *archives, const char *name)
+/* The only archive without a partner that has this name, or, if digits may differ, such a name: global_step10,
+ * global_step20. NULL if there is none, or several. */
+static archive *find_partner(const archives *archives, const char *name, int may_differ)
 {
     archive *found = NULL;
     for (size_t i = 0; i < archives->count; i++) {
         archive *const candidate = &archives->list[i];
-        if (candidate->partner || !is_similar(candidate->name, name))
+        const int is_meant =
+            may_differ ? cli_is_similar(candidate->name, name) : strcmp(candidate->name, name) == 0;
+        if (candidate->partner || !is_meant)
             continue;
         if (found)
             return NULL;
@@ -82,24 +73,18 @@ static archive *find_similar(const archives *archives, const char *name)
     return found;
 }
 
-static void make_partners(archive *a, archive *b)
-{
-    a->partner = b;
-    b->partner = a;
-}
-
 /* Pairs archives of one name; then, of those that are left, the ones whose names are similar to no others. */
 static void pair_archives(const archives *a, const archives *b)
 {
-    for (size_t i = 0; i < a->count; i++)
-        for (size_t j = 0; j < b->count && !a->list[i].partner; j++)
-            if (strcmp(a->list[i].name, b->list[j].name) == 0)
-                make_partners(&a->list[i], &b->list[j]);
-    for (size_t i = 0; i < a->count; i++) {
-        archive *const own = &a->list[i];
-        archive *const other = own->partner ? NULL : find_similar(b, own->name);
-        if (other && find_similar(a, own->name))
-            make_partners(own, other);
+    for (int may_differ = 0; may_differ < 2; may_differ++) {
+        for (size_t i = 0; i < a->count; i++) {
+            archive *const own = &a->list[i];
+            archive *const other = own->partner ? NULL : find_partner(b, own->name, may_differ);
+            if (!other || !find_partner(a, own->name, may_differ))
+                continue;
+            own->partner = other;
+            other->partner = own;
+        }
     }
 }
 
@@ -138,24 +123,6 @@ static size_t print_lacking(const cli_args *args, const archives *archives, cons
     return count;
 }
 
-/* Compares an archive of A with its partner in B. *separator: as of cli_diff_files(). Returns the exit status. */
-static int diff_pair(const cli_args *args, const archives *a, const archives *b, const archive *own,
-                     const char **separator)
-{
-    lmc_st_file *files[2] = {NULL, NULL};
-    const char *const name = own->partner->name;
-    char *const label = cli_copy(name, strlen(name) - strlen(LMC_ARCHIVE_SUFFIX));
-    int exit_status = label ? open_archive(args, a, own->name, &files[0]) : cli_fail_nomem();
-    if (exit_status == CLI_OK)
-        exit_status = open_archive(args, b, name, &files[1]);
-    if (exit_status == CLI_OK)
-        exit_status = cli_diff_files(args, files[0], files[1], label, separator);
-    lmc_st_close(files[0]);
-    lmc_st_close(files[1]);
-    free(label);
-    return exit_status;
-}
-
 /* Compares each archive of A that has a partner in B, then names the others. Returns the exit status. */
 static int diff_steps(const cli_args *args, const archives *a, const archives *b)
 {
@@ -164,8 +131,19 @@ static int diff_steps(const cli_args *args, const archives *a, const archives *b
     const char *separator = begin;
     int worst = CLI_OK;
     for (size_t i = 0; i < a->count && worst <= CLI_BAD_DATA && cli_output_works(); i++) {
-        const archive *const own = &a->list[i];
-        const int exit_status = own->partner ? diff_pair(args, a, b, own, &separator) : CLI_OK;
+        lmc_st_file *files[2] = {NULL, NULL};
+        const archive *const partner = a->list[i].partner;
+        if (!partner)
+            continue;
+        char *const label = cli_copy(partner->name, strlen(partner->name) - strlen(LMC_ARCHIVE_SUFFIX));
+        int exit_status = label ? open_archive(args, a, a->list[i].name, &files[0]) : cli_fail_nomem();
+        if (exit_status == CLI_OK)
+            exit_status = open_archive(args, b, partner->name, &files[1]);
+        if (exit_status == CLI_OK)
+            exit_status = cli_diff_files(args, files[0], files[1], label, &separator);
+        lmc_st_close(files[0]);
+        lmc_st_close(files[1]);
+        free(label);
         worst = exit_status > worst ? exit_status : worst;
     }
     /* an object that was begun is ended, whatever the pair that failed */
