@@ -5,6 +5,7 @@
  */
 #include "tool/mount_node.h"
 
+#include "common/own_files.h"
 #include "tool/cli.h"
 #include "tool/tool_path.h"
 
@@ -12,12 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* files of a directory that say what it is (docs/archive.md, docs/run.md, docs/store.md) */
-#define LIST_OF_COPIES ".lmc-copied"
-#define RUN_LIST "run.json"
-#define STORE_MARK "store.json"
-#define STORE_INDEX "index.sqlite"
-#define MARK_NBYTES_MAX 4096 /* from the start of such a file */
+#define MARK_NBYTES_MAX 4096 /* of a file that says what a directory is, from its start */
 
 /* A change of a folder after this time has another time than the last one: far more than the clock of a system's file
  * times needs for a step. */
@@ -201,7 +197,7 @@ static int has_word(const char *path, const char *name, const char *word)
 
 mount_node *mount_add_root(mount_nodes *nodes)
 {
-    const int is_converted = lmc_is_archive_name(nodes->source) || has_file(nodes->source, LIST_OF_COPIES);
+    const int is_converted = lmc_is_archive_name(nodes->source) || has_file(nodes->source, LMC_COPIES_LIST);
     const mount_kind kind = !os_is_folder(nodes->source) ? MOUNT_INNER
                             : is_converted               ? MOUNT_CONVERTED
                                                          : MOUNT_FOLDER;
@@ -297,9 +293,10 @@ static int kind_of(const folder_visit *visit, const char *path, const char *name
 {
     os_state state;
     const int has_suffix = lmc_is_archive_name(name);
-    if (strncmp(name, ".lmc-", 5) == 0 || strstr(name, ".lmc-st-partial") != NULL ||
-        (visit->is_run && strcmp(name, RUN_LIST) == 0) ||
-        (visit->is_store && (strcmp(name, STORE_MARK) == 0 || strncmp(name, STORE_INDEX, 12) == 0)))
+    if (strncmp(name, ".lmc-", 5) == 0 || strstr(name, LMC_PARTIAL_SUFFIX) != NULL ||
+        (visit->is_run && strcmp(name, LMC_RUN_LIST) == 0) ||
+        (visit->is_store && (strcmp(name, LMC_STORE_MARK) == 0 ||
+                             strncmp(name, LMC_STORE_INDEX, sizeof LMC_STORE_INDEX - 1) == 0)))
         return 0;
     if (os_lstat(OS_HERE, path, &state) != 0)
         return 0;
@@ -310,7 +307,7 @@ static int kind_of(const folder_visit *visit, const char *path, const char *name
         *kind = has_suffix ? MOUNT_ARCHIVE : MOUNT_COPY;
         return state.kind == OS_FILE;
     }
-    *kind = has_suffix || has_file(path, LIST_OF_COPIES) ? MOUNT_CONVERTED : MOUNT_FOLDER;
+    *kind = has_suffix || has_file(path, LMC_COPIES_LIST) ? MOUNT_CONVERTED : MOUNT_FOLDER;
     return !is_link || !leads_up(visit, &state);
 }
 
@@ -368,8 +365,8 @@ static lmc_status list_folder(mount_nodes *nodes, mount_node *folder, const char
     folder_visit visit = {.nodes = nodes,
                           .folder = folder,
                           .path = path,
-                          .is_run = has_word(path, RUN_LIST, "\"lmc-run\""),
-                          .is_store = has_word(path, STORE_MARK, "\"lmc-store\"")};
+                          .is_run = has_word(path, LMC_RUN_LIST, "\"" LMC_RUN_FORMAT "\""),
+                          .is_store = has_word(path, LMC_STORE_MARK, "\"" LMC_STORE_FORMAT "\"")};
     int os_errno = os_visit_path(path, visit_name, &visit);
     folder->children = NULL;
     folder->child_count = folder->child_capacity = 0;

@@ -3,6 +3,8 @@
  */
 #include "tool/tool_path.h"
 
+#include "common/own_files.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +96,7 @@ static int visit_archive(void *user, const char *name)
 char *cli_archive_of_step(const char *folder)
 {
     archives archives = {.folder = folder};
-    char *const list = lmc_path_join(&lmc_memory_default, folder, "../run.json", "");
+    char *const list = lmc_path_join(&lmc_memory_default, folder, "../" LMC_RUN_LIST, "");
     char *const text = cli_copy(folder, lmc_path_length(folder));
     if (list && text) { /* "RUN/STEP" where RUN has a list of steps */
         const char *const name = lmc_last_component(text);

@@ -75,7 +75,7 @@ int st_find_store(const lmc_allocator *memory, const char *path, char **root)
         if (!slash || slash == true_path)
             break;
         *slash = '\0';
-        char *const mark = lmc_path_join(memory, true_path, ST_STORE_MARK, "");
+        char *const mark = lmc_path_join(memory, true_path, LMC_STORE_MARK, "");
         has_memory = mark != NULL;
         is_found = mark && os_is_file(mark);
         st_release(memory, mark);
@@ -170,7 +170,7 @@ static int take_name(void *user, const char *name)
 /* 1 if the directory is that of a run; -1 if memory ran out. */
 static int is_run(const lmc_allocator *memory, const char *path)
 {
-    char *const list = lmc_path_join(memory, path, ST_RUN_LIST_NAME, "");
+    char *const list = lmc_path_join(memory, path, LMC_RUN_LIST, "");
     const int answer = !list ? -1 : os_is_file(list);
     st_release(memory, list);
     return answer;

@@ -5,13 +5,11 @@
 #ifndef LMC_SAFETENSORS_BASE_FOLDERS_H
 #define LMC_SAFETENSORS_BASE_FOLDERS_H
 
+#include "common/own_files.h"
 #include "safetensors/common/memory.h"
 #include "safetensors/common/st_common.h"
 
 #define ST_STEP_NAME_NBYTES 20 /* the longest name of a step, and a NUL */
-
-/* Its presence makes a directory a store of models. */
-#define ST_STORE_MARK "store.json"
 
 /* The name of a step's folder. */
 void st_step_name(char name[ST_STEP_NAME_NBYTES], uint64_t step);
@@ -24,7 +22,7 @@ int st_step_is_name(const char *name, size_t nbytes, uint64_t *step);
  * released. Returns 0 if memory ran out. */
 int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, char **place);
 
-/* *root: the nearest folder above the file `path` that is a store (ST_STORE_MARK), without links; NULL if there is
+/* *root: the nearest folder above the file `path` that is a store (LMC_STORE_MARK), without links; NULL if there is
  * none. To be released. Returns 0 if memory ran out. */
 int st_find_store(const lmc_allocator *memory, const char *path, char **root);
 

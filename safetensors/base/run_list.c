@@ -158,7 +158,7 @@ static int read_member(reader *reader, st_span key)
     uint64_t number = 0;
     if (st_json_string_is(json->text, key, "format")) {
         reader->has_format =
-            st_json_string(json, &value) && st_json_string_is(json->text, value, ST_RUN_LIST_FORMAT);
+            st_json_string(json, &value) && st_json_string_is(json->text, value, LMC_RUN_FORMAT);
         return reader->has_format || fail(reader, "it is no list of a run");
     }
     if (st_json_string_is(json->text, key, "version"))
@@ -177,7 +177,7 @@ static int read_member(reader *reader, st_span key)
 lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag)
 {
     st_diag_set_file(diag, run);
-    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no run: it has no " ST_RUN_LIST_NAME);
+    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no run: it has no " LMC_RUN_LIST);
     diag->os_errno = ENOENT;
     return LMC_ERR_ARG;
 }
@@ -188,7 +188,7 @@ static lmc_status read_file(const lmc_allocator *memory, const char *run, unsign
 {
     st_input input;
     *text = NULL;
-    char *const path = lmc_path_join(memory, run, ST_RUN_LIST_NAME, "");
+    char *const path = lmc_path_join(memory, run, LMC_RUN_LIST, "");
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);

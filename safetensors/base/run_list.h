@@ -6,12 +6,9 @@
 
 #include "lmc_run.h"
 
+#include "common/own_files.h"
 #include "safetensors/common/memory.h"
 #include "safetensors/common/st_common.h"
-
-/* Its presence makes a directory that of a run. */
-#define ST_RUN_LIST_NAME "run.json"
-#define ST_RUN_LIST_FORMAT "lmc-run"
 
 /* All zero but for `memory`: no steps. */
 typedef struct st_run_list {

@@ -2,6 +2,7 @@
  * staging.c - directories.h: a directory that grows beside its place. Its folder and itself are held open; names are
  * only looked up in them.
  */
+#include "common/own_files.h"
 #include "safetensors/files/directories.h"
 #include "safetensors/files/folder.h"
 
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTIAL_SUFFIX ".lmc-st-partial"
 #define OPEN_TRIES 10
 
 /* ---- where ---- */
@@ -106,7 +106,7 @@ static int is_taken(int fd, int folder_fd, const char *name)
 int st_staging_folds_case(const st_staging *staging)
 {
     const char *const name = lmc_last_component(staging->path);
-    const size_t stem_nbytes = strlen(name) - strlen(PARTIAL_SUFFIX);
+    const size_t stem_nbytes = strlen(name) - strlen(LMC_PARTIAL_SUFFIX);
     char *const other = st_duplicate(staging->memory, name);
     if (!other)
         return 1; /* not known */
@@ -188,13 +188,13 @@ lmc_status st_staging_open(st_staging *staging, const lmc_allocator *memory, con
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
     const char *const name = lmc_last_component(staging->target);
     const size_t folder_nbytes = (size_t)(name - staging->target);
-    const size_t path_nbytes = strlen(staging->target) + sizeof "." PARTIAL_SUFFIX;
+    const size_t path_nbytes = strlen(staging->target) + sizeof "." LMC_PARTIAL_SUFFIX;
     char *const folder = lmc_directory_of(memory, staging->target);
     staging->path = st_allocate(memory, path_nbytes);
     lmc_status status = folder && staging->path ? LMC_OK : st_fail_nomem(diag);
     if (status == LMC_OK) {
-        snprintf(staging->path, path_nbytes, "%.*s.%s" PARTIAL_SUFFIX, (int)folder_nbytes, staging->target,
-                 name);
+        snprintf(staging->path, path_nbytes, "%.*s.%s" LMC_PARTIAL_SUFFIX, (int)folder_nbytes,
+                 staging->target, name);
         staging->parent_fd = os_open_folder(folder);
         if (staging->parent_fd < 0)
             status = st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory there");

@@ -275,8 +275,8 @@ static lmc_status open_and_update(st_catalog *catalog, const char *path, lmc_st_
 
 static void remove_index(const st_store_session *store)
 {
-    static const char *const names[] = {ST_STORE_INDEX, ST_STORE_INDEX "-journal", ST_STORE_INDEX "-wal",
-                                        ST_STORE_INDEX "-shm"};
+    static const char *const names[] = {LMC_STORE_INDEX, LMC_STORE_INDEX "-journal", LMC_STORE_INDEX "-wal",
+                                        LMC_STORE_INDEX "-shm"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         (void)os_unlink(store->fd, names[i]);
 }
@@ -300,7 +300,7 @@ static lmc_status open_index(st_catalog *catalog)
 {
     const st_store_session *const store = catalog->store;
     lmc_st_diag unused = {0};
-    char *const path = st_store_path(store, ST_STORE_INDEX);
+    char *const path = st_store_path(store, LMC_STORE_INDEX);
     if (!path)
         return st_fail_nomem(store->diag);
     lmc_status status = open_and_update(catalog, path, &unused);
@@ -351,7 +351,7 @@ lmc_status st_catalog_rebuild(st_catalog *catalog)
     const st_store_session *const store = catalog->store;
     if (catalog->is_alone)
         return st_fail(store->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "the index is damaged");
-    char *const path = st_store_path(store, ST_STORE_INDEX);
+    char *const path = st_store_path(store, LMC_STORE_INDEX);
     if (catalog->is_open)
         st_index_close(&catalog->index);
     catalog->is_open = 0;
@@ -497,9 +497,9 @@ lmc_status st_catalog_find_missing(const st_store_session *store, char **paths)
     st_index index;
     int is_new = 0;
     int has_index = 0;
-    if (store->models.is_run || st_folder_has(store->fd, ST_STORE_INDEX, &has_index) != 0 || !has_index)
+    if (store->models.is_run || st_folder_has(store->fd, LMC_STORE_INDEX, &has_index) != 0 || !has_index)
         return LMC_OK;
-    char *const path = st_store_path(store, ST_STORE_INDEX);
+    char *const path = st_store_path(store, LMC_STORE_INDEX);
     if (!path)
         return st_fail_nomem(store->diag);
     lmc_status status = st_index_open(&index, path, store->options->allocator, &is_new, &unused);

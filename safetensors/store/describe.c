@@ -198,7 +198,7 @@ lmc_status st_model_describe(const st_model_folder *folder, const st_options *op
         (void)!st_step_is_name(folder->name, strlen(folder->name), &model->step);
     lmc_status status = st_listing_read(&tree, options->allocator, folder->path, diag);
     if (status == LMC_OK) {
-        model->is_directory = st_listing_find(&tree, ST_COPIED_NAME) != NULL;
+        model->is_directory = st_listing_find(&tree, LMC_COPIES_LIST) != NULL;
         model->time_s = tree.root.modified_s;
         status = st_copied_find_archives(&tree, folder->path, &is_archive, diag);
     }

@@ -68,7 +68,7 @@ lmc_status st_store_fail_missing(const char *path, int is_run, lmc_st_diag *diag
     if (is_run)
         return st_run_list_fail_missing(path, diag);
     st_diag_set_file(diag, path);
-    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no store: it has no " ST_STORE_MARK);
+    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no store: it has no " LMC_STORE_MARK);
     diag->os_errno = ENOENT;
     return LMC_ERR_ARG;
 }
@@ -80,7 +80,7 @@ static int read_members(st_json *json, int *has_format, uint64_t *version)
     for (size_t count = 0; st_json_next(json, '{', &count, &key);) {
         if (st_json_string_is(json->text, key, "format"))
             *has_format =
-                st_json_string(json, &value) && st_json_string_is(json->text, value, ST_STORE_FORMAT);
+                st_json_string(json, &value) && st_json_string_is(json->text, value, LMC_STORE_FORMAT);
         else if (st_json_string_is(json->text, key, "version"))
             st_json_u64(json, version);
         else
@@ -97,7 +97,7 @@ lmc_status st_store_read_mark(const lmc_allocator *memory, const char *store, lm
     unsigned char text[MARK_NBYTES_MAX];
     int has_format = 0;
     uint64_t version = 0;
-    char *const path = lmc_path_join(memory, store, ST_STORE_MARK, "");
+    char *const path = lmc_path_join(memory, store, LMC_STORE_MARK, "");
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);

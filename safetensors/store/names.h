@@ -6,13 +6,12 @@
 
 #include "lmc_store.h"
 
+#include "common/own_files.h"
 #include "safetensors/common/st_common.h"
 
-#define ST_STORE_INDEX "index.sqlite"
 #define ST_STORE_SEGMENT_COUNT_MAX 32
 
-/* The mark of a store: STORE/store.json. */
-#define ST_STORE_FORMAT "lmc-store"
+/* Of the mark. */
 #define ST_STORE_VERSION 1
 
 /* Why a text cannot be the name of a model, as the end of a sentence: "has an empty segment". NULL: it can. */

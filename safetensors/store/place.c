@@ -42,9 +42,9 @@ static lmc_status stage_directory(const st_store_session *store, const char *pat
     lmc_st_result result = {0};
     LMC_TRY(st_tree_convert(path, staged, 0, options, &result, store->diag));
     lmc_status status = st_listing_read(&tree, store->options->allocator, staged, store->diag);
-    if (status == LMC_OK && !st_listing_find(&tree, ST_COPIED_NAME)) {
+    if (status == LMC_OK && !st_listing_find(&tree, LMC_COPIES_LIST)) {
         const int fd = os_open_writable_folder(store->fd, ST_STORE_STAGED);
-        os_errno = fd < 0 ? errno : st_folder_create_file(fd, ST_COPIED_NAME);
+        os_errno = fd < 0 ? errno : st_folder_create_file(fd, LMC_COPIES_LIST);
         if (fd >= 0) {
             if (os_errno == 0)
                 os_errno = st_finish(fd, &tree.root, store->options->no_fsync);

@@ -55,7 +55,7 @@ lmc_status st_run_json_write(const st_models *models, unsigned key_every, const 
     const lmc_allocator *const memory = given->allocator;
     st_options options = *given;
     st_output output;
-    char *const path = lmc_path_join(memory, run, ST_RUN_LIST_NAME, "");
+    char *const path = lmc_path_join(memory, run, LMC_RUN_LIST, "");
     char *const text = st_allocate(memory, FRAME_NBYTES + models->count * ENTRY_NBYTES);
     const st_place place = st_place_of(path);
     lmc_status status = path && text ? LMC_OK : st_fail_nomem(diag);
@@ -63,10 +63,10 @@ lmc_status st_run_json_write(const st_models *models, unsigned key_every, const 
     if (status == LMC_OK)
         status = st_output_open(&output, &options, &place, NULL, 0, diag);
     if (status == LMC_OK) {
-        size_t at = (size_t)snprintf(text, FRAME_NBYTES,
-                                     "{\"format\":\"" ST_RUN_LIST_FORMAT
-                                     "\",\"version\":%d,\"key_every\":%u,\"steps\":[",
-                                     LMC_RUN_VERSION, key_every);
+        size_t at =
+            (size_t)snprintf(text, FRAME_NBYTES,
+                             "{\"format\":\"" LMC_RUN_FORMAT "\",\"version\":%d,\"key_every\":%u,\"steps\":[",
+                             LMC_RUN_VERSION, key_every);
         for (size_t i = 0; i < models->count; i++) {
             const st_model *const step = &models->list[i];
             const char *const base = step->has_unknown_base ? "\"unknown\""

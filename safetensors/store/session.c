@@ -16,7 +16,7 @@
 
 #define OPEN_TRIES 10
 
-#define MARK_TEXT "{\"format\":\"" ST_STORE_FORMAT "\",\"version\":" LMC_TEXT_OF(ST_STORE_VERSION) "}\n"
+#define MARK_TEXT "{\"format\":\"" LMC_STORE_FORMAT "\",\"version\":" LMC_TEXT_OF(ST_STORE_VERSION) "}\n"
 
 char *st_store_path(const st_store_session *store, const char *name)
 {
@@ -55,7 +55,7 @@ lmc_status st_store_find(const st_store_session *store, const char *name, const 
 
 static const char *mark_of(const st_store_session *store)
 {
-    return store->models.is_run ? ST_RUN_LIST_NAME : ST_STORE_MARK;
+    return store->models.is_run ? LMC_RUN_LIST : LMC_STORE_MARK;
 }
 
 lmc_status st_store_save(const st_store_session *store)
@@ -79,7 +79,7 @@ static int tidy_name(int fd, const char *name)
 {
     const char *const folder = name + strlen(ST_STORE_OLD);
     if ((!starts_with(name, ST_STORE_PREFIX) && !starts_with(name, "." ST_STORE_PREFIX)) ||
-        strcmp(name, ST_STORE_LOCK) == 0 || strcmp(name, ST_COPIED_NAME) == 0)
+        strcmp(name, ST_STORE_LOCK) == 0 || strcmp(name, LMC_COPIES_LIST) == 0)
         return 0;
     if (starts_with(name, ST_STORE_OLD)) {
         int has_model = 0;
@@ -94,7 +94,7 @@ static int tidy_name(int fd, const char *name)
 static int is_unborn_name(const char *name)
 {
     static const char *const beginnings[] = {ST_STORE_LOCK, ST_STORE_TEMPORARY, ST_STORE_STAGED,
-                                             "." ST_STORE_STAGED, ST_STORE_INDEX};
+                                             "." ST_STORE_STAGED, LMC_STORE_INDEX};
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
         if (starts_with(name, beginnings[i]))
             return 1;
@@ -332,8 +332,8 @@ static lmc_status check_place(const st_store_session *store)
         int has_mark = 0;
         int has_list = 0;
         if (fd >= 0) { /* what may not be looked into is none */
-            (void)st_folder_has(fd, ST_STORE_MARK, &has_mark);
-            (void)st_folder_has(fd, ST_RUN_LIST_NAME, &has_list);
+            (void)st_folder_has(fd, LMC_STORE_MARK, &has_mark);
+            (void)st_folder_has(fd, LMC_RUN_LIST, &has_list);
             os_close(fd);
         }
         is_inside = has_mark || has_list;
@@ -360,9 +360,9 @@ static int find_kind(int fd, int *is_run)
     int has_list = 0;
     int has_mark = 0;
     int has_step = 0;
-    int os_errno = st_folder_has(fd, ST_RUN_LIST_NAME, &has_list);
+    int os_errno = st_folder_has(fd, LMC_RUN_LIST, &has_list);
     if (os_errno == 0)
-        os_errno = st_folder_has(fd, ST_STORE_MARK, &has_mark);
+        os_errno = st_folder_has(fd, LMC_STORE_MARK, &has_mark);
     if (os_errno == 0 && !has_list && !has_mark)
         os_errno = os_visit_folder(fd, find_step, &has_step);
     *is_run = has_step || (has_list && !has_mark);
@@ -391,7 +391,7 @@ static lmc_status check_kind(st_store_session *store, st_store_kind kind)
 {
     int has_list = 0;
     const int os_errno = kind == ST_STORE_OF_EITHER   ? find_kind(store->fd, &store->models.is_run)
-                         : kind == ST_STORE_OF_MODELS ? st_folder_has(store->fd, ST_RUN_LIST_NAME, &has_list)
+                         : kind == ST_STORE_OF_MODELS ? st_folder_has(store->fd, LMC_RUN_LIST, &has_list)
                                                       : 0;
     if (os_errno != 0)
         return fail_cannot_open(store, os_errno);
@@ -436,7 +436,7 @@ static lmc_status write_mark(const st_store_session *store)
 {
     st_options options = *store->options;
     st_output output;
-    char *const path = st_store_path(store, ST_STORE_MARK);
+    char *const path = st_store_path(store, LMC_STORE_MARK);
     const st_place place = st_place_of(path);
     options.force = 1;
     lmc_status status =
@@ -512,7 +512,7 @@ void st_store_end(st_store_session *store, lmc_status status)
         (void)os_unlink(store->fd, mark_of(store));
         (void)os_unlink(store->fd, ST_STORE_LOCK);
         if (!store->models.is_run)
-            (void)os_unlink(store->fd, ST_STORE_INDEX);
+            (void)os_unlink(store->fd, LMC_STORE_INDEX);
         remove_own_folder(store);
     }
     close_folder(store);

@@ -197,9 +197,9 @@ lmc_status st_tree_compare(const char *archive_path, const char *plain_path, con
         status = st_copied_find_archives(&both.stored, archive_path, &both.is_archive, diag);
     if (status == LMC_OK)
         status = st_listing_read(&both.plain, options->allocator, plain_path, diag);
-    if (status == LMC_OK && st_listing_find(&both.plain, ST_COPIED_NAME))
+    if (status == LMC_OK && st_listing_find(&both.plain, LMC_COPIES_LIST))
         status = st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
-                         "holds a file " ST_COPIED_NAME ": it is a converted directory itself");
+                         "holds a file " LMC_COPIES_LIST ": it is a converted directory itself");
     for (size_t i = 0; i < both.plain.count; i++)
         parts.total_nbytes += both.plain.entries[i].is_directory ? 0 : both.plain.entries[i].nbytes;
     /* something that has come since to the archives' directory has no match, and would be lost with it */

@@ -7,7 +7,7 @@
 
 int st_copied_is_list(const st_dir_entry *entry)
 {
-    return !entry->is_directory && strcmp(entry->path, ST_COPIED_NAME) == 0;
+    return !entry->is_directory && strcmp(entry->path, LMC_COPIES_LIST) == 0;
 }
 
 int st_copied_is_to_be_listed(const st_dir_entry *entry)
@@ -89,7 +89,7 @@ lmc_status st_copied_find_archives(const st_listing *tree, const char *root, uns
                                    lmc_st_diag *diag)
 {
     st_input input;
-    const st_dir_entry *const list = st_listing_find(tree, ST_COPIED_NAME);
+    const st_dir_entry *const list = st_listing_find(tree, LMC_COPIES_LIST);
     unsigned char *const found = st_allocate_zeroed(tree->memory, tree->count, 1);
     *is_archive = found;
     if (!found)
@@ -98,7 +98,7 @@ lmc_status st_copied_find_archives(const st_listing *tree, const char *root, uns
         found[i] = (unsigned char)st_copied_is_to_be_listed(&tree->entries[i]);
     if (!list || list->is_directory)
         return LMC_OK;
-    char *const path = lmc_path_join(tree->memory, root, ST_COPIED_NAME, "");
+    char *const path = lmc_path_join(tree->memory, root, LMC_COPIES_LIST, "");
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);

@@ -6,9 +6,8 @@
 #ifndef LMC_SAFETENSORS_TREE_COPIED_H
 #define LMC_SAFETENSORS_TREE_COPIED_H
 
+#include "common/own_files.h"
 #include "safetensors/files/directories.h"
-
-#define ST_COPIED_NAME ".lmc-copied"
 
 /* The most bytes that the list may have. */
 #define ST_COPIED_NBYTES_MAX ((size_t)16 << 20)

@@ -280,7 +280,7 @@ static lmc_status write_list_of_copied(st_tree_work *work)
     st_output output;
     if (work->copied_nbytes == 0)
         return LMC_OK;
-    lmc_status status = st_staged_place(&work->staging, ST_COPIED_NAME, &out, work->diag);
+    lmc_status status = st_staged_place(&work->staging, LMC_COPIES_LIST, &out, work->diag);
     if (status == LMC_OK)
         status = st_output_open(&output, &work->inner, &out, NULL, 0, work->diag);
     if (status == LMC_OK) {

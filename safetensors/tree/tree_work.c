@@ -182,9 +182,9 @@ static lmc_status decide(st_tree_work *work)
         for (size_t i = 0; i < tree->count; i++)
             work->is_worked[i] = !tree->entries[i].is_directory && lmc_is_plain_name(tree->entries[i].path) &&
                                  !is_excluded(work->options, tree->entries[i].path);
-        if (st_listing_find(tree, ST_COPIED_NAME))
+        if (st_listing_find(tree, LMC_COPIES_LIST))
             return st_tree_refuse(work, work->in_path, LMC_ERR_ARG,
-                                  "holds a file " ST_COPIED_NAME
+                                  "holds a file " LMC_COPIES_LIST
                                   ", a name that converted directories use themselves");
     }
     for (size_t i = 0; i < tree->count; i++) {
