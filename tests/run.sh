@@ -1,8 +1,8 @@
 #!/bin/sh
 # run.sh - builds LMC, runs its tests and counts them; installs what that needs (it says what).
 #
-#   sh tests/run.sh              the short parts: one build, and nothing from a package index; about seven minutes
-#   sh tests/run.sh all          these and the long parts; about 40 minutes on two cores
+#   sh tests/run.sh              the short parts: one build, and nothing from a package index; 4 to 7 minutes
+#   sh tests/run.sh all          these and the long parts; 20 to 45 minutes on two cores
 #   sh tests/run.sh release      these and the parts for a release; hours
 #   sh tests/run.sh NAME...      the parts named
 #
