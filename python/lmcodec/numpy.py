@@ -1,7 +1,7 @@
 """NumPy arrays: safetensors.numpy and numpy.save(), numpy.load() with archives.
 
     from lmcodec.numpy import load_file, save_file                  # arrays by names, as safetensors.numpy has them
-    lmcodec.numpy.savez("arrays.npz", a=array)                      # as numpy.savez() writes it, packed
+    lmcodec.numpy.savez("arrays.npz", a=array)                      # an archive of what numpy.savez() writes
     arrays = lmcodec.numpy.load("arrays.npz")
 
 dtypes that NumPy lacks (bfloat16, fp8, fp4) come from ml_dtypes. An fp4 array has one byte per value.
@@ -128,8 +128,8 @@ def save(file: str | os.PathLike[str] | IO[bytes], arr: Any, *, level: str = "de
 
 def save(file: Any, arr: Any = None, metadata: Any = None, *, plain: bool = False, level: str = "default",
          threads: int | None = None, **options: Any) -> Any:
-    """save(file, arr) writes what numpy.save() writes, packed: load() reads it. save(arrays) and save(arrays, metadata)
-    return the bytes of an archive, where safetensors.numpy.save() returns those of a safetensors file.
+    """save(file, arr) writes an archive of what numpy.save() writes: load() reads it. save(arrays) and save(arrays,
+    metadata) return the bytes of an archive, where safetensors.numpy.save() returns those of a safetensors file.
 
     file: a path, whose file is replaced, whole or not at all; or an open file. The result is an archive. Its name is
         the one that is given: no ".npy" is added.
@@ -145,13 +145,13 @@ def save(file: Any, arr: Any = None, metadata: Any = None, *, plain: bool = Fals
         return writer.to_bytes(_entries(file), arr if metadata is None else metadata, plain=plain, level=level,
                                threads=threads)
     if metadata is not None or plain:
-        raise TypeError("a file of numpy.save() has no metadata, and is packed: numpy.save() writes a plain one")
+        raise TypeError("a file of numpy.save() has no metadata, and is an archive: numpy.save() writes a plain one")
     ours = {name: options.pop(name) for name in ("fsync", "base", "base_dirs", "progress") if name in options}
     return objects.pack(lambda plain: numpy.save(plain, arr, **options), file, level=level, threads=threads, **ours)
 
 
 def savez(file: str | os.PathLike[str] | IO[bytes], *args: Any, **kwds: Any) -> None:
-    """Writes what numpy.savez() writes, packed: load() reads it. The file and what is raised are as for save()."""
+    """Writes an archive of what numpy.savez() writes: load() reads it. File and exceptions are as for save()."""
     objects.pack(lambda plain: numpy.savez(plain, *args, **kwds), file)
 
 

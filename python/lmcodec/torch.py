@@ -1,7 +1,7 @@
 """PyTorch tensors: safetensors.torch and torch.save(), torch.load() with archives.
 
     from lmcodec.torch import load_file, save_file                  # tensors, as safetensors.torch has them
-    lmcodec.torch.save(checkpoint, "checkpoint.pt")                 # any object, as torch.save() writes it, packed
+    lmcodec.torch.save(checkpoint, "checkpoint.pt")                 # an archive of what torch.save() writes
     checkpoint = lmcodec.torch.load("checkpoint.pt")
 """
 
@@ -193,8 +193,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, level: str = "defau
 
 def save(obj: Any, f: Any = None, metadata: Any = None, *, plain: bool = False, level: str = "default",
          threads: int | None = None, **options: Any) -> Any:
-    """save(obj, f) writes what torch.save() writes, packed: load() reads it. save(tensors) and save(tensors, metadata)
-    return the bytes of an archive, where safetensors.torch.save() returns those of a safetensors file.
+    """save(obj, f) writes an archive of what torch.save() writes: load() reads it. save(tensors) and save(tensors,
+    metadata) return the bytes of an archive, where safetensors.torch.save() returns those of a safetensors file.
 
     f: a path, whose file is replaced, whole or not at all; or an open file. The result is an archive, whatever its name
         is: `lmc-st restore` gives the file of torch.save(). The plain file is beside it meanwhile.
@@ -211,7 +211,7 @@ def save(obj: Any, f: Any = None, metadata: Any = None, *, plain: bool = False, 
             raise TypeError("metadata are given twice")
         return writer.to_bytes(_entries(obj), metadata if f is None else f, plain=plain, level=level, threads=threads)
     if metadata is not None or plain:
-        raise TypeError("a file of torch.save() has no metadata, and is packed: torch.save() writes a plain one")
+        raise TypeError("a file of torch.save() has no metadata, and is an archive: torch.save() writes a plain one")
     ours = {name: options.pop(name) for name in ("fsync", "base", "base_dirs", "progress") if name in options}
     return objects.pack(lambda file: torch.save(obj, file, **options), f, level=level, threads=threads, **ours)
 

@@ -1,4 +1,4 @@
-"""load() and save() of the frameworks: what they were given, and objects that are written packed.
+"""load() and save() of the frameworks: what they were given, and objects that are written as archives.
 
 A framework writes an object to a file of its own kind, and that is converted. To read it, the original is restored to
 memory, and the framework reads that. A file that is no archive is the framework's own matter.
