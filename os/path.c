@@ -42,6 +42,12 @@ size_t lmc_path_length(const char *path)
     return length;
 }
 
+const char *lmc_path_inside(const char *directory, const char *path)
+{
+    const char *const inside = path + strlen(directory);
+    return is_separator(*inside) ? inside + 1 : inside;
+}
+
 const char *lmc_last_component(const char *path)
 {
     const char *name = path;

@@ -18,6 +18,9 @@ int lmc_is_archive_name(const char *path);
 /* Length of a path without the separators at its end. */
 size_t lmc_path_length(const char *path);
 
+/* What follows the directory in a path that begins with it, as one of lmc_path_join() does. */
+const char *lmc_path_inside(const char *directory, const char *path);
+
 /* What follows the last separator. */
 const char *lmc_last_component(const char *path);
 

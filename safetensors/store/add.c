@@ -195,8 +195,9 @@ static lmc_status compare_present(const addition *addition, const st_model *pres
     if (*found == PRESENT_DAMAGED && !addition->options.force) {
         const lmc_st_diag damage = *store->diag; /* the file, the tensor and the cause */
         return st_fail(store->diag, status, damage.offset,
-                       "%.300s; adding %s %s with force (-f) replaces the damaged one", damage.text,
-                       store->models.is_run ? "step" : "model", shown);
+                       "%.300s; adding %s %s with force (-f) replaces the damaged one%s", damage.text,
+                       store->models.is_run ? "step" : "model", shown,
+                       store->models.is_run ? " unless other steps need it" : "");
     }
     st_diag_init(store->diag, addition->path);
     if (*found == PRESENT_EQUAL || addition->options.force)

@@ -32,7 +32,7 @@ static lmc_status add_entry(listing *listing, size_t model, const char *folder, 
     const st_store_session *const store = catalog->store;
     const lmc_allocator *const memory = store->options->allocator;
     const size_t used = catalog->count * sizeof *catalog->files;
-    char *const path = lmc_path_join(memory, folder + strlen(store->path) + 1, entry->path, "");
+    char *const path = lmc_path_join(memory, lmc_path_inside(store->path, folder), entry->path, "");
     unsigned char *const place =
         path ? st_buffer_extend(memory, &listing->room, used, sizeof *catalog->files) : NULL;
     const st_catalog_file file = {.path = path,
@@ -394,9 +394,8 @@ const st_catalog_file *st_catalog_find(const st_catalog *catalog, uint32_t id)
 const char *st_catalog_inner_path(const char *model_path, const char *file_path)
 {
     const size_t nbytes = strlen(model_path);
-    const char *const rest = file_path + nbytes;
-    return strncmp(file_path, model_path, nbytes) == 0 && *rest == '/' ? rest + strspn(rest, "/")
-                                                                       : lmc_last_component(file_path);
+    const int is_inside = strncmp(file_path, model_path, nbytes) == 0 && file_path[nbytes] != '\0';
+    return is_inside ? lmc_path_inside(model_path, file_path) : lmc_last_component(file_path);
 }
 
 void st_catalog_forget(st_catalog *catalog, const char *name)
@@ -421,7 +420,7 @@ static lmc_status note_file(st_catalog *catalog, const char *name, const char *f
 {
     const st_store_session *const store = catalog->store;
     const lmc_allocator *const memory = store->options->allocator;
-    char *const path = lmc_path_join(memory, folder + strlen(store->path) + 1, entry->path, "");
+    char *const path = lmc_path_join(memory, lmc_path_inside(store->path, folder), entry->path, "");
     const lmc_status status =
         path ? st_index_add_file(&catalog->index, name, path, entry->nbytes, mtime_ns(&entry->attributes),
                                  sketched->tensors, sketched->tensor_count, NULL, store->diag)

@@ -121,8 +121,11 @@ lmc_status st_rebase_plan_make(st_rebase_plan *plan, st_store_session *store)
     int is_behind = !models->is_run;
     for (size_t i = 0; i < plan->count; i++) {
         const st_model *const model = &models->list[i];
+        lmc_status status = LMC_OK;
         if (model->depth == ST_DEPTH_UNKNOWN || (!plan->goes[i] && is_behind))
-            LMC_TRY(look_again(store, i));
+            status = look_again(store, i);
+        if (status != LMC_OK && (!plan->goes[i] || status != LMC_ERR_IO)) /* what cannot be read may go */
+            return status;
         if (!plan->goes[i] && model->has_unknown_base)
             return fail_unknown(store, model);
         is_behind |= plan->goes[i];
@@ -245,9 +248,11 @@ lmc_status st_rebase_model(st_store_session *store, const char *name, const st_r
     if (status == LMC_OK &&
         archive) { /* a file keeps its name, for which the plain one has a folder of its own */
         plain[strlen(plain) - strlen(LMC_ARCHIVE_SUFFIX)] = '\0';
-        if (os_make_folder(store->fd, ST_STORE_PLAIN, 0777) != 0)
-            status =
-                st_fail(store->diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "cannot create a folder in the store");
+        const int os_errno = os_make_folder(store->fd, ST_STORE_PLAIN, 0777);
+        if (os_errno != 0) {
+            st_diag_set_file(store->diag, room);
+            status = st_fail_os(store->diag, os_errno, LMC_ST_NO_OFFSET, "cannot create this folder");
+        }
     }
     if (status == LMC_OK)
         status = store_again(&rebase, plain);

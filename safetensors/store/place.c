@@ -188,9 +188,9 @@ static lmc_status make_parents(const st_store_session *store, const char *folder
 static void remove_parents(const st_store_session *store, const char *folder)
 {
     char *const path = st_store_path(store, folder);
-    char *const inner = path ? path + strlen(store->path) + 1 : NULL;
-    for (char *at = inner ? strrchr(inner, '/') : NULL; at; at = strrchr(inner, '/')) {
-        *at = '\0';
+    const char *const inner = path ? lmc_path_inside(store->path, path) : NULL;
+    for (const char *at = inner ? strrchr(inner, '/') : NULL; at; at = strrchr(inner, '/')) {
+        path[at - path] = '\0';
         if (os_remove_folder(OS_HERE, path) != 0)
             break;
     }

@@ -489,15 +489,13 @@ lmc_status st_store_begin(st_store_session *store, const char *path, st_store_ki
     store->true_path = st_true_path(options->allocator, path);
     if (!store->true_path)
         return fail_os(store, errno, "cannot find the directory");
-    lmc_status status = LMC_OK;
-    if (is_writing(access)) { /* what comes back is listed afterwards */
+    lmc_status status = read_list(store, access); /* nothing is removed from a store of a newer version */
+    if (status == LMC_OK && is_writing(access)) { /* what comes back is listed afterwards */
         status = read_contents(store, 1, &contents);
         st_models_free(&contents.found);
     }
     if (status == LMC_OK)
         status = read_contents(store, 0, &contents);
-    if (status == LMC_OK)
-        status = read_list(store, access);
     if (status == LMC_OK)
         status = match_folders(store, &contents, &has_changed);
     st_models_free(&contents.found);

@@ -202,6 +202,42 @@ def test_many_copies(tool, directory):
         check_store(tool, place(directory), made)
 
 
+# ---- paths ----
+
+@pytest.mark.parametrize("slashes", ["/", "//"])
+def test_slashes_behind_the_store(tool, directory, slashes):
+    """The store's name as a shell completes it: bases are found, and what stays never needs what goes."""
+    base = llm()
+    made = {"1": write_file(os.path.join(directory, "made", "a"), "m", base),
+            "11": write_file(os.path.join(directory, "made", "b"), "m", tuned(base, 8, 0.02)),
+            "2": write_file(os.path.join(directory, "made", "c"), "m", tuned(base, 9, 0.02))}
+    store = place(directory) + slashes
+    for name, path in made.items():
+        add(tool, store, path, name=name)
+    entries = listed(tool, store)
+    check(bases_of(entries["2"]) == ["1"] and bases_of(entries["11"]) == ["1"], str(entries))
+    tool.run("store", "drop", store, "1").expect(0)
+    del made["1"]
+    entries = check_store(tool, place(directory), made)
+    check(sorted(map(bases_of, entries.values())) in ([[], ["11"]], [["2"], []], [[], ["2"]]), str(entries))
+
+
+@pytest.mark.parametrize("slash", ["", "/", "//"])
+def test_slashes_behind_a_directory(tool, directory, slash):
+    """Files in folders of a model serve as bases, however its path ends."""
+    base, other = llm(), llm(seed=60)
+    made = {}
+    for name, part in (("first", 0), ("second", 0.02)):
+        made[name] = os.path.join(directory, "made", name)
+        for folder, tensors in (("unet", base), ("vae", other)):
+            write_file(os.path.join(made[name], folder), "m.safetensors", tuned(tensors, 5, part) if part else tensors)
+        tool.run("store", "add", place(directory), made[name] + slash).expect(0)
+    entry = listed(tool, place(directory))["second"]
+    check(bases_of(entry) == ["first"], str(entry))
+    check(entry["stored_nbytes"] < stored(tool, place(directory), "first") / 2, str(entry))
+    check_store(tool, place(directory), made)
+
+
 # ---- depth ----
 
 def test_depth(tool, directory):

@@ -400,6 +400,30 @@ def case_of(kind, tool, directory):
     return faults, case
 
 
+@pytest.mark.parametrize("command", [("add", "--as", "new"), ("drop",), ("plan", "--apply")], ids=lambda c: c[0])
+def test_store_of_a_newer_version(tool, directory, command):
+    """It is refused before anything is removed from it, whatever it may be."""
+    store, made = family(tool, directory)
+    write(os.path.join(store, ".lmc-later"), b"of a later version")
+    write(os.path.join(store, "store.json"), b'{"format":"lmc-store","version":2}\n')
+    before = tree_of(store)
+    operands = {"add": [store, made["base"]], "drop": [store, "base"], "plan": [store]}[command[0]]
+    tool.run("store", *command, *operands).expect(1, "version 2")
+    check(tree_of(store) == before, "it was changed")
+
+
+def test_drop_of_what_cannot_be_read(tool, directory):
+    """A model that no call can read may go, and does not keep others."""
+    store, made = family(tool, directory)
+    add(tool, store, made["other"], name="extra")
+    for name in ("extra", "other"):
+        archive = os.path.join(store, name + ".lmc", "other.lmc")
+        os.rename(archive, archive + ".aside")
+        os.symlink(archive, archive)  # ELOOP
+        tool.run("store", "drop", store, name).expect(0)
+    check_store(tool, store, {name: made[name] for name in ("base", "tuned")})
+
+
 @pytest.mark.parametrize("call, number, step", [("pread", errno.EIO, 1), ("alloc", errno.ENOMEM, 17)],
                          ids=["unreadable", "no memory"])
 def test_copy_of_a_dependent_whose_file_fails(tool, directory, call, number, step):
