@@ -33,7 +33,9 @@ size_t st_pack(const void *src, size_t nbytes, void *dst)
 
 int st_frame_states(const void *frame, size_t frame_nbytes, size_t nbytes)
 {
-    return ZSTD_getFrameContentSize(frame, frame_nbytes) == nbytes &&
+    /* some builds of libzstd also read the frames of its versions before 1.0, which have other magic numbers */
+    return frame_nbytes >= 4 && lmc_load32(frame) == ZSTD_MAGICNUMBER &&
+           ZSTD_getFrameContentSize(frame, frame_nbytes) == nbytes &&
            ZSTD_findFrameCompressedSize(frame, frame_nbytes) == frame_nbytes;
 }
 

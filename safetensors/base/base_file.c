@@ -32,16 +32,24 @@ lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_s
     return LMC_OK;
 }
 
+static uint64_t own_header_nbytes(const lmc_st_file *file)
+{
+    return file->header.is_shared ? 0 : file->header.text_nbytes;
+}
+
 void st_file_forget_base(const lmc_st_file *file, size_t number)
 {
     st_base_slot *const slot = &file->base->slots[number];
+    if (slot->counted_by) {
+        __atomic_sub_fetch(&slot->counted_by->open_count, 1, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&slot->counted_by->open_headers_nbytes, own_header_nbytes(slot->file),
+                           __ATOMIC_RELAXED);
+    }
+    slot->counted_by = NULL;
     if (slot->is_callers)
         slot->file->dependent = NULL; /* it may serve another file */
     else
         lmc_st_close(slot->file);
-    if (slot->open_count)
-        __atomic_sub_fetch(slot->open_count, 1, __ATOMIC_RELAXED);
-    slot->open_count = NULL;
     slot->file = NULL;
     slot->is_callers = 0;
     slot->has_failed = 0;
@@ -147,7 +155,7 @@ static void measure_open(const lmc_st_file *file, size_t *file_count, uint64_t *
         *headers_nbytes = nbytes > *headers_nbytes ? nbytes : *headers_nbytes;
     }
     *file_count += 1;
-    *headers_nbytes += file->header.is_shared ? 0 : file->header.text_nbytes;
+    *headers_nbytes += own_header_nbytes(file);
 }
 
 /* Whether `base` may follow `file` in a chain. Only bases that are open already are counted. */
@@ -232,19 +240,26 @@ static lmc_status search_counted(const lmc_st_file *file, size_t number, lmc_st_
     const lmc_st_file *root = file;
     while (root->owner)
         root = root->owner;
-    size_t *const open_count = &root->base->open_count;
-    if (__atomic_add_fetch(open_count, 1, __ATOMIC_RELAXED) > LMC_ST_BASE_FILES_MAX) {
-        __atomic_sub_fetch(open_count, 1, __ATOMIC_RELAXED);
+    st_base_slots *const counts = root->base;
+    if (__atomic_add_fetch(&counts->open_count, 1, __ATOMIC_RELAXED) > LMC_ST_BASE_FILES_MAX) {
+        __atomic_sub_fetch(&counts->open_count, 1, __ATOMIC_RELAXED);
         st_diag_init(diag, file->path);
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "its bases are more than %d files",
                        LMC_ST_BASE_FILES_MAX);
     }
     const lmc_status status = file->base->search(file, number, &slot->file, diag);
-    if (status == LMC_OK)
-        slot->open_count = open_count;
-    else
-        __atomic_sub_fetch(open_count, 1, __ATOMIC_RELAXED);
-    return status;
+    if (status != LMC_OK) {
+        __atomic_sub_fetch(&counts->open_count, 1, __ATOMIC_RELAXED);
+        return status;
+    }
+    slot->counted_by = counts;
+    if (__atomic_add_fetch(&counts->open_headers_nbytes, own_header_nbytes(slot->file), __ATOMIC_RELAXED) <=
+        LMC_ST_CHAIN_HEADER_NBYTES_MAX)
+        return LMC_OK;
+    st_file_forget_base(file, number);
+    st_diag_init(diag, file->path);
+    return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the headers of its bases have more than %d bytes",
+                   LMC_ST_CHAIN_HEADER_NBYTES_MAX);
 }
 
 lmc_status st_file_open_base(const lmc_st_file *file, size_t number, const lmc_st_file **base,
@@ -307,7 +322,7 @@ uint64_t st_file_headers_nbytes(const lmc_st_file *file)
 {
     uint64_t nbytes = 0;
     for (; file; file = file->dependent)
-        nbytes += file->header.is_shared ? 0 : file->header.text_nbytes;
+        nbytes += own_header_nbytes(file);
     return nbytes;
 }
 

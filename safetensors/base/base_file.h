@@ -19,7 +19,7 @@ typedef struct st_base_slot {
     int is_callers;       /* `file` was given by the caller, who closes it */
     int has_failed;       /* the search has, with this result */
     lmc_st_diag failure;
-    size_t *open_count; /* of the root, which counts the file; NULL: none does */
+    struct st_base_slots *counted_by; /* the root's, which count the file; NULL: none do */
 } st_base_slot;
 
 /* The base files of an open file, and what their searches share. */
@@ -30,6 +30,7 @@ struct st_base_slots {
     size_t dir_count;
     int is_trial;      /* the file is a candidate itself, or found for one; changed by its search alone */
     size_t open_count; /* of a root: files below it that were searched for; atomic */
+    uint64_t open_headers_nbytes; /* bytes of their headers, equal ones of a chain counted once; atomic */
     size_t count;
     st_base_slot slots[];
 };

@@ -9,6 +9,9 @@
 /* In each file a tensor of it and one that this was coded against. */
 #define STEPS_MAX (2 * LMC_ST_CHAIN_MAX)
 
+/* Bytes of the last base for one byte of the content: F32 that is rounded to 16 bits. */
+#define WIDENING_MAX 2
+
 /* ---- opening ---- */
 
 /* link: that leads to it; NULL: it is the first. */
@@ -61,6 +64,7 @@ static lmc_status follow(const st_frame *frame, const st_link *link, const lmc_s
 static lmc_status open_chain(st_content *content, const st_frame *frame, lmc_ctx *ctx, lmc_st_diag *diag)
 {
     st_frame above = *frame; /* a copy: steps move when one is added */
+    unsigned widening = 1;
     const st_link *link = st_bases_find(&above.file->bases, st_file_owner(above.file, above.index));
     while (link) {
         const lmc_st_file *base = NULL;
@@ -70,6 +74,11 @@ static lmc_status open_chain(st_content *content, const st_frame *frame, lmc_ctx
             scale *= st_base_scale(above.info.base_form);
         }
         LMC_TRY(follow(&above, link, &base, diag));
+        widening *= st_base_scale(above.info.base_form);
+        if (widening > WIDENING_MAX) {
+            st_diag_set_file(diag, above.file->path);
+            return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "a chain of bases rounds F32 twice");
+        }
         LMC_TRY(add_step(content, base, link->base, scale, link, ctx, diag));
         above = content->steps[content->step_count - 1].frame;
         link = base->is_archive ? st_bases_find(&base->bases, above.index) : NULL;
@@ -235,7 +244,7 @@ lmc_status st_content_read(const st_content *content, const st_content_room *roo
         st_buffer *const buffer = i % 2 == 0 ? room->result : room->other;
         lmc_status status = read_padded(step, room, buffer, parts[i],
                                         (size_t)(wanted[i].end - wanted[i].begin), &below, diag);
-        if (status == LMC_ERR_BASE)
+        if (status == LMC_ERR_BASE && i + 1 < content->step_count) /* else a read function's own */
             status = st_file_fail_base(step->frame.file, step[1].number, step[1].frame.file, diag);
         if (status != LMC_OK) {
             st_diag_set_file(diag, step->frame.file->path);

@@ -277,15 +277,20 @@ static int fill(pickle_reader *reader, const st_value *values, size_t count, int
 
 /* ---- opcodes ---- */
 
+/* Module and name are looked at for each object, which must not take long. */
+#define GLOBAL_NBYTES_MAX 4096
+
 /* Module and name are lines that follow. */
 static int step_global(pickle_reader *reader)
 {
     uint32_t words[2];
     words[0] = st_graph_value(ST_VALUE_TEXT, reader->at - 1);
+    const uint64_t begin = reader->at;
     if (!take_line(reader))
         return 0;
     words[1] = st_graph_value(ST_VALUE_TEXT, reader->at - 1);
-    return take_line(reader) && push_words(reader, ST_VALUE_GLOBAL, words, 2);
+    return take_line(reader) && reader->at - begin <= GLOBAL_NBYTES_MAX &&
+           push_words(reader, ST_VALUE_GLOBAL, words, 2);
 }
 
 static int step_object(pickle_reader *reader, unsigned char op)

@@ -14,6 +14,9 @@
 /* Deeper parts of an object are not visited. */
 #define DEPTH_MAX 200u
 
+/* Keys of storages are looked up for each tensor, which must not take long. */
+#define STORAGE_KEY_NBYTES_MAX 4096
+
 /* For the paths of a short pickle. */
 #define PATHS_NBYTES_MIN ((size_t)1 << 20)
 
@@ -123,7 +126,8 @@ static void see_tensor(object_walk *walk, const st_torch_tensor *tensor)
     st_storages *const storages = walk->storages;
     st_torch_shape shape;
     size_t index = 0;
-    if (!st_names_find(&storages->index, key_at, storages, tensor->key, &index))
+    if (tensor->key.nbytes > STORAGE_KEY_NBYTES_MAX ||
+        !st_names_find(&storages->index, key_at, storages, tensor->key, &index))
         return;
     st_storage *const storage = &storages->list[index];
     st_storage_view view = {

@@ -51,14 +51,13 @@ uint32_t st_header_row_nbytes(const st_header *header, const st_tensor *tensor)
 {
     const unsigned value_nbits = lmc_dtype_nbits((lmc_dtype)tensor->dtype);
     uint64_t values = 1, nbits = 0;
-    for (unsigned last = tensor->rank; last > 1 && values < ROW_VALUES_MIN; last--) {
-        st_shape shape = st_header_shape(header, tensor);
-        uint64_t dimension = 1;
-        for (unsigned i = 0; i < last; i++)
-            dimension = st_shape_next(&shape);
-        if (lmc_multiply_overflows(values, dimension, &values))
+    uint64_t dims[LMC_ST_RANK_MAX];
+    st_shape shape = st_header_shape(header, tensor);
+    for (unsigned i = 0; i < tensor->rank; i++)
+        dims[i] = st_shape_next(&shape);
+    for (unsigned last = tensor->rank; last > 1 && values < ROW_VALUES_MIN; last--)
+        if (lmc_multiply_overflows(values, dims[last - 1], &values))
             return 0;
-    }
     const int is_small =
         !lmc_multiply_overflows(values, value_nbits, &nbits) && nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
     return is_small && tensor->rank > 1 ? (uint32_t)(nbits / 8) : 0;
@@ -345,15 +344,17 @@ int st_header_share(st_header *header, const lmc_allocator *memory, const st_hea
 
 int st_metadata_is_marked(const st_header *header, char *version, lmc_status *status)
 {
-    static const char nul[] = "\\u0000"; /* it would end a string of C before its end */
     const char *const text = (const char *)header->text + header->metadata.offset;
     const size_t nbytes = header->metadata.nbytes;
     *status = LMC_OK;
     if (nbytes == 0 || nbytes > METADATA_NBYTES_MAX)
         return 0;
-    for (size_t i = 0; i + sizeof nul - 1 <= nbytes; i++)
-        if (memcmp(text + i, nul, sizeof nul - 1) == 0)
+    for (size_t i = 0; i < 2 * header->metadata_count;
+         i++) { /* a NUL would end a string of C before its end */
+        const st_string string = st_header_metadata(header, i);
+        if (memchr(string.bytes, '\0', string.nbytes))
             return 0;
+    }
     cJSON *const map = cJSON_ParseWithLength(text, nbytes);
     if (!map) {
         *status = LMC_ERR_NOMEM; /* the text was checked: nothing else can be wrong */

@@ -55,7 +55,7 @@ lmc_status st_decoder_decode(st_decoder *decoder, st_scratch *scratch, uint64_t 
     LMC_TRY(
         st_content_read_base(&decoder->base, &room, frame, blocks.first, blocks.count, &blocks.base, diag));
     const lmc_status status = st_frame_read(frame, scratch->ctx, memory, &scratch->stored, &blocks, diag);
-    if (status == LMC_ERR_BASE)
+    if (status == LMC_ERR_BASE && decoder->base.step_count > 0) /* else a read function's own */
         return st_file_fail_base(frame->file, decoder->base.steps[0].number,
                                  decoder->base.steps[0].frame.file, diag);
     if (status != LMC_OK || !decoder->entries)

@@ -100,6 +100,7 @@ def section_3():
     wide = "\u00e9" * (filler // 2 + 1)
     yield bad("metadata of 4097 bytes in fewer characters", two(mark=metadata(version_1 + f',"k":"{wide}"')))
     yield bad("NUL in the mark", two(mark=metadata(version_1 + ',"k":"\\u0000"')))
+    yield good("a backslash and u0000 in the mark", two(mark=metadata(version_1 + ',"k":"\\\\u0000"')))
     yield bad("NUL in a key of the mark", two(mark=metadata(version_1 + ',"\\u0000":""')))
     yield bad("no mark", two(mark=None))
     yield bad("null for the mark", two(mark='"__metadata__":null'))
@@ -259,6 +260,8 @@ def stored_headers():
     yield bad("zstd and a byte", two(method=1, stored=frame + b"\0"))
     yield bad("zstd cut", two(method=1, stored=frame[:-1]))
     yield bad("no zstd", two(method=1, stored=header))
+    for magic in (b"\x25", b"\x26", b"\x27"):  # of zstd 0.5 to 0.7
+        yield bad(f"the magic number of old zstd {magic.hex()}", two(method=1, stored=magic + frame[1:]))
     yield bad("nothing for zstd", two(method=1, stored=b""))
     yield bad("zstd said to be none", two(method=0, stored=frame))
     yield bad("zstd of a longer header", two(method=1, stored=compressor.compress(header + b" ")))

@@ -107,6 +107,15 @@ def archives():
         ARRAY, [MASTER], files={"base.lmc": archive.replace(MASTER[4:], MASTER[:-4])}))
 
 
+def rounded_again():
+    """An archive of bytes whose BF16 is rounded from an archive of bytes whose BF16 is rounded from F32."""
+    copy = ("piece/0", "BF16", [8], COPY)
+    middle, files = against(ARRAY, [MASTER], copy, layout=Layout(RAW, [b"", b""]))
+    again = ("piece/0", "BF16", [4], delta.rounded(COPY))
+    return against(COPY, [COPY], again, name="middle", layout=Layout(RAW, [b"", b""]), places=[(0, len(COPY))],
+                   files={**files, "middle.lmc": middle.build()})
+
+
 def dtypes():
     copy = ("array", "BF16", [8], COPY)
     yield good("I64 in an NPY file", against(OTHER_ARRAY, [MASTER]))
@@ -126,6 +135,7 @@ def dtypes():
         case.bases = Bases([(1, SELF, 0)])
         case.layout = kind and Layout(kind, [b"", b"", b""])
         yield (good if kind else bad)(f"another dtype in the same file, kind {kind}", (case, {}))
+    yield bad("BF16 of BF16 of F32, as if it were F32", rounded_again())
     half = "array", "F32", [4], NEW[:16]
     yield bad("another size", against(ARRAY, [MASTER[:16]], half))
 

@@ -259,8 +259,9 @@ class Archive:
         """The content of original tensor i."""
         return self.decode(i)[0]
 
-    def decode(self, i):
-        """The content of original tensor i, the head of its frame, and the content of its base or None."""
+    def decode(self, i, is_rounded=False):
+        """The content of original tensor i, the head of its frame, and the content of its base or None. is_rounded: it
+        is F32 that a tensor above is rounded from."""
         i = self.table.owners.get(i, i)
         tensor = self.tensors[i]
         frame = self.file.bytes_of(self.frames[i])
@@ -268,7 +269,7 @@ class Archive:
             head = lmc_reference.Head(frame)
             corrupt_unless(head.dtype == DTYPE_NUMBERS[tensor.dtype], "dtype of the frame")
             corrupt_unless(head.content_nbytes == tensor.nbytes, "content_nbytes of the frame")
-            base = self.base_content(i, head)
+            base = self.base_content(i, head, is_rounded)
             content = lmc_reference.decode(frame, base)
             if content_hash(content, head.block_nbytes) != self.table.content_hashes[i]:
                 raise Checksum("content hash: this is another tensor's frame")
@@ -279,7 +280,7 @@ class Archive:
     def link_of(self, i):
         return None if self.bases is None else self.bases.links.get(i)
 
-    def base_content(self, i, head):
+    def base_content(self, i, head, is_rounded):
         """5, rules 1 and 2: what the frame of tensor i is decoded against."""
         link = self.link_of(i)
         corrupt_unless(has_base(head) == (link is not None), "a frame with a base and no link, or the reverse")
@@ -289,7 +290,11 @@ class Archive:
         corrupt_unless(link.base < len(file.tensors), f"base {link.base}")
         any_length = link.place == FILE and self.bases.has_lengths
         check_base(head, self.tensors[i], file.tensors[link.base], file.has_dtypes, any_length)
-        return of_length(file.content(link.base), head.base_nbytes)
+        rounds = base_unit(head.base_form) == 2
+        corrupt_unless(not (rounds and is_rounded), "a chain of bases rounds F32 twice")
+        is_archive = isinstance(file, Archive)
+        content = file.decode(link.base, rounds or is_rounded)[0] if is_archive else file.content(link.base)
+        return of_length(content, head.base_nbytes)
 
     def base_file(self, number):
         """Base file `number`, which is opened once."""
