@@ -100,16 +100,22 @@ lmc_status st_convert_choose_bases(st_conversion *conversion, const char *out_pa
     LMC_TRY(options->choose_bases(options->choose_user, conversion->source, &conversion->aliases,
                                   &conversion->bases, &conversion->matches, diag));
     size_t file_count = 0;
+    uint64_t headers_nbytes = 0;
     for (size_t i = 0; i < conversion->bases.count; i++) {
         lmc_st_diag cause;
         const lmc_st_file *const base = conversion->bases.list[i].file;
         st_diag_init(&cause, base->path);
         lmc_status status = check_base(conversion, base, out_path, &cause);
         file_count += 1 + (base->base ? base->base->open_count : 0);
+        headers_nbytes += base->header.text_nbytes + (base->base ? base->base->open_headers_nbytes : 0);
         if (status == LMC_OK && file_count > LMC_ST_BASE_FILES_MAX)
             status = st_fail(&cause, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                              "cannot be a base: with the others, more than %d files would be needed",
                              LMC_ST_BASE_FILES_MAX);
+        if (status == LMC_OK && headers_nbytes > LMC_ST_CHAIN_HEADER_NBYTES_MAX)
+            status = st_fail(&cause, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                             "cannot be a base: with the others, headers would have more than %d bytes",
+                             LMC_ST_CHAIN_HEADER_NBYTES_MAX);
         if (status != LMC_OK) {
             *diag = cause;
             return status;
