@@ -357,6 +357,8 @@ int cli_args_parse(int argc, char **argv, cli_args *args, const char **fault, co
         else if (!parse_option(&parser, argument))
             return 0;
     }
+    if ((args->seen & CLI_OPT_RM) != 0) /* nothing is removed whose other form may not be on the disk yet */
+        args->seen &= ~CLI_OPT_NO_FSYNC;
     args->command = operand_count > 0 ? argv[1] : NULL;
     args->operands = argv + 2;
     args->operand_count = operand_count > 0 ? operand_count - 1 : 0;

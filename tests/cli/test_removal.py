@@ -201,3 +201,16 @@ def test_folder_that_cannot_be_removed(tool, directory):
     shutil.rmtree(source + ".lmc")
     tool.run("convert", source, "--rm", **user).expect(0)
     check_only(directory, "m.lmc")
+
+
+@pytest.mark.parametrize("kind", ["convert", "restore", "run add"])
+def test_not_before_the_output_is_on_the_disk(tool, directory, kind):
+    """Neither with --no-fsync: a disk that fails leaves the input, for the output may be in memory alone."""
+    faults = Faults(tool, directory)
+    job = Job("restore" if kind == "restore" else "convert", tool, faults.directory)
+    run = os.path.join(faults.directory, "run")
+    arguments = ["run", "add", run, job.input, "--step", "1"] if kind == "run add" else job.arguments()
+    result, hits = faults.run("fsync:1:0:e%d" % errno.EIO, *arguments, "--rm", "--no-fsync")
+    check(hits, "nothing was waited for")
+    result.expect(3, os.strerror(errno.EIO))
+    check(read(job.input) == job.given, "the input was changed")
