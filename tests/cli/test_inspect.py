@@ -282,6 +282,11 @@ def test_bench_is_cancelled(tool, directory):
     rest = process.communicate()[0]
     check(process.returncode == 143 and first.startswith(b"7 of 8 tensors"),
           "exit %d: %r" % (process.returncode, first + rest))
+    process = tool.start("bench", "--json", path)
+    first = os.read(process.stdout.fileno(), 4096)
+    process.terminate()
+    told = json.loads(first + process.communicate()[0])
+    check(process.returncode == 143 and len(told) > 0, "exit %d: %s" % (process.returncode, told))
 
 
 # ---- help ----

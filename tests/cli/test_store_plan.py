@@ -1,5 +1,6 @@
 """lmc-st store plan: better bases for the models of a store, whatever the order in which they came. Nothing changes
 without --apply; what is applied takes no more than before, and every model stays what it was."""
+import errno
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import time
 
 import pytest
 
+from faults import Faults
 from stores import add, bases_of, check_clean, check_store, family, listed, llm, place, rounded, tuned, write_file
 from support import check, read
 
@@ -129,6 +131,19 @@ def test_wrong_usage(tool, directory):
     for args in ([], [store, "one"], [store, "--depth", "0"], [store, "--depth", "63"], ["--apply"]):
         check(tool.run("store", "plan", *args).status == 2, str(args))
     check(tool.run("store", "plan", os.path.join(directory, "nowhere")).status == 3, "no store")
+
+
+def test_totals_after_a_fault(tool, directory):
+    """The models have been told by then; what all of them take is not known."""
+    faults = Faults(tool, directory)
+    store = place(faults.directory)
+    paths = lineage(tool, directory, store)
+    result, _ = faults.run("fsync:1:0:e%d" % errno.EIO, "store", "plan", store, "--apply", "--depth", "3", "--json")
+    result.expect(3, os.strerror(errno.EIO))
+    found = json.loads(result.stdout)
+    check(len(found.pop("models")) == len(paths), "not every model")
+    check(found == dict.fromkeys(("stored_nbytes", "planned_nbytes", "changed", "changed_nbytes")), str(found))
+    check_store(tool, store, paths)
 
 
 def test_killed(tool, directory):

@@ -351,7 +351,7 @@ static int run_bench(const cli_args *args)
         if (status == CLI_OK)
             print_row(&bench, &row);
     }
-    if (status == CLI_OK && bench.is_json)
+    if (bench.is_json && bench.row_count > 0)
         printf("]\n");
     lmc_ctx_free(bench.ctx);
     free(bench.parts);
@@ -361,7 +361,8 @@ static int run_bench(const cli_args *args)
     free(bench.decoded);
     lmc_st_close(base);
     lmc_st_close(file);
-    return status == CLI_OK ? cli_finish_output() : status;
+    const int output_status = cli_finish_output();
+    return status == CLI_OK ? output_status : status;
 }
 
 const cli_command cli_bench = {

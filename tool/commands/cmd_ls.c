@@ -121,6 +121,9 @@ static int run_ls(const cli_args *args)
     if (exit_status != CLI_OK)
         return exit_status;
     const uint64_t count = lmc_st_tensor_count(file);
+    const uint64_t original = lmc_st_original_nbytes(file);
+    const uint64_t stored = lmc_st_stored_nbytes(file);
+    uint64_t object_count = 0;
     int name_width = 4;
     for (uint64_t i = 0; i < count && !is_json; i++) {
         char name[NAME_SHOWN_MAX + 1];
@@ -141,22 +144,21 @@ static int run_ls(const cli_args *args)
         } else if (!cli_has_shape(&tensor)) {
             exit_status = cli_fail_nomem();
         } else if (is_json) {
-            printf(i == 0 ? "[" : ",\n ");
+            printf(object_count++ == 0 ? "[" : ",\n ");
             print_json_tensor(file, &tensor, lmc_st_mode_name(mode), &form);
         } else {
             print_row(file, &tensor, lmc_st_mode_name(mode), &form, name_width);
         }
     }
-    if (exit_status == CLI_OK && is_json) {
-        printf(count == 0 ? "[]\n" : "]\n");
-    } else if (exit_status == CLI_OK) {
+    if (is_json && (exit_status == CLI_OK || object_count > 0))
+        printf(object_count == 0 ? "[]\n" : "]\n");
+    else if (exit_status == CLI_OK)
         printf("%llu tensors, %llu bytes, stored %llu, ratio %.4f\n", (unsigned long long)count,
-               (unsigned long long)lmc_st_original_nbytes(file),
-               (unsigned long long)lmc_st_stored_nbytes(file),
-               (double)lmc_st_stored_nbytes(file) / (double)lmc_st_original_nbytes(file));
-    }
+               (unsigned long long)original, (unsigned long long)stored,
+               original == 0 ? 0 : (double)stored / (double)original);
     lmc_st_close(file);
-    return exit_status == CLI_OK ? cli_finish_output() : exit_status;
+    const int output_status = cli_finish_output();
+    return exit_status == CLI_OK ? output_status : exit_status;
 }
 
 const cli_command cli_ls = {"ls", CLI_LS, "list the tensors", "FILE ", about, NULL, run_ls};

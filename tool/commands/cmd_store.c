@@ -317,12 +317,18 @@ static void show_planned(void *user, lmc_store_event event, const lmc_store_mode
     printf("}");
 }
 
-/* What a plan would save and cost, or, if it was applied, has. */
+/* What a plan would save and cost, or, if it was applied, has; for programs, the end of the object. */
 static void show_totals(store_job *own, const lmc_store_plan_result *result, int is_applied)
 {
-    if (own->is_json)
-        return;
     cli_progress_clear(&own->job.progress);
+    if (own->is_json) {
+        printf("%s],\"stored_nbytes\":%llu,\"planned_nbytes\":%llu,\"changed\":%llu,"
+               "\"changed_nbytes\":%llu}\n",
+               own->object_count == 0 ? "{\"models\":[" : "", (unsigned long long)result->stored_nbytes,
+               (unsigned long long)result->planned_nbytes, (unsigned long long)result->changed_count,
+               (unsigned long long)result->changed_nbytes);
+        return;
+    }
     printf("%llu bytes%s, %llu %s: %llu models %s (%llu bytes)\n", (unsigned long long)result->stored_nbytes,
            is_applied ? " before" : "", (unsigned long long)result->planned_nbytes,
            is_applied ? "now" : "as planned", (unsigned long long)result->changed_count,
@@ -356,15 +362,12 @@ static int store_plan(const cli_args *args)
     options.model_done = show_planned;
     if (status == LMC_OK)
         status = lmc_store_plan(args->operands[0], &options, &result, &job->diag);
-    if (status == LMC_OK)
+    if (status == LMC_OK) {
         show_totals(&own, &result, is_applied);
-    if (own.is_json && (status == LMC_OK || own.object_count > 0)) {
+    } else if (own.object_count > 0) { /* after a fault nothing is known of all */
         cli_progress_clear(&job->progress);
         printf(
-            "%s],\"stored_nbytes\":%llu,\"planned_nbytes\":%llu,\"changed\":%llu,\"changed_nbytes\":%llu}\n",
-            own.object_count == 0 ? "{\"models\":[" : "", (unsigned long long)result.stored_nbytes,
-            (unsigned long long)result.planned_nbytes, (unsigned long long)result.changed_count,
-            (unsigned long long)result.changed_nbytes);
+            "],\"stored_nbytes\":null,\"planned_nbytes\":null,\"changed\":null,\"changed_nbytes\":null}\n");
     }
     return cli_kept_end(job, status);
 }
