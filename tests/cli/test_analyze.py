@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from support import (BITS, HOSTILE, archive_of, check, check_no_controls, check_only, end_with, in_directory, model,
-                     read, small_model, sparse_model, weights, write)
+from support import (BITS, HOSTILE, Archive, archive_of, check, check_no_controls, check_only, end_with, flip,
+                     in_directory, model, read, small_model, sparse_model, weights, write)
 
 SIGN_BITS = {"F8_E8M0": 0}
 EXPONENT_BITS = {"F8_E5M2": 5, "F8_E4M3": 4, "F8_E8M0": 8, "F16": 5, "BF16": 8, "F32": 8, "C64": 8, "F64": 11}
@@ -299,3 +299,44 @@ def test_a_signal_ends_it(tool, directory):
         check(process.poll() is None, "it ended before the signal")
         time.sleep(0.002)
     check(end_with(process, signal.SIGINT) == 130, "exit status %s" % process.returncode)
+
+
+# ---- faults ----
+
+def damaged_archive(tool, directory, name):
+    """An archive of "a" and "b", of which "b" has a damaged frame."""
+    rng = random.Random(12)
+    tensors = [("a", "BF16", [3000], weights(rng, 3000)), ("b", "BF16", [3000], weights(rng, 3000))]
+    path = archive_of(tool, in_directory(directory, model(tensors), name))
+    return flip(path, read(path).index(Archive(read(path)).part("b")[1]), 0xff)
+
+
+def test_goes_on_behind_a_fault(tool, directory):
+    """With the next file, which is compared with none then; the worst exit status counts."""
+    good = in_directory(directory, small_model())
+    bad = damaged_archive(tool, directory, "bad")
+    alone = tool.run("analyze", good).expect(0).stdout
+    for fault, status in ((in_directory(directory, b"x", "text"), 1), (bad, 1), (os.path.join(directory, "absent"), 3)):
+        name = os.path.basename(fault)
+        text = tool.run("analyze", good, fault, good).expect(status, name).stdout
+        check(text.startswith(alone) and text.endswith("\n" + alone), text)
+        check(tool.run("analyze", fault, good).expect(status, name).stdout.endswith(alone), name)
+
+
+def test_json_with_faults(tool, directory):
+    """What was begun is ended."""
+    good = in_directory(directory, small_model())
+    bad = damaged_archive(tool, directory, "bad")
+    absent = os.path.join(directory, "absent")
+    check(tool.run("analyze", "--json", absent).expect(3, "absent").stdout == "", "nothing to tell")
+    for files, told in (((good, absent), [good]), ((absent, good), [good]), ((good, bad, good), [good, bad, good]),
+                        ((bad, absent), [bad])):
+        found = json.loads(tool.run("analyze", "--json", *files).expect(3 if absent in files else 1).stdout)
+        check([entry["file"] for entry in found] == told, str(files))
+        for entry in found:
+            is_whole = entry["file"] == good
+            check([entry[key] is not None for key in ("all", "forms", "rans")] == 3 * [is_whole], entry["file"])
+            check(is_whole or [tensor["name"] for tensor in entry["tensors"]] == ["a"], "tensors of a damaged file")
+            check(all(tensor["changed"] is None for tensor in entry["tensors"]), "compared")
+    listed = json.loads(tool.run("ls", "--json", bad).expect(1, "bad").stdout)
+    check([tensor["name"] for tensor in listed] == ["a"], "ls: %s" % listed)

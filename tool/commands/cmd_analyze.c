@@ -216,6 +216,7 @@ typedef struct session {
     cli_analysis sums[DTYPE_COUNT];
     uint64_t tensor_counts[DTYPE_COUNT];
     cli_form_sums forms;
+    uint64_t file_count; /* that were told */
 } session;
 
 static double per_value(const cli_analysis *analysis, double nbits)
@@ -434,25 +435,27 @@ static int analyze_file(session *session, int number, const lmc_st_file *file, c
     }
     session->forms = (cli_form_sums){.form_count = 0};
     if (session->is_json) {
-        printf("%s{\"file\":", number == 0 ? "[" : ",\n ");
+        printf("%s{\"file\":", session->file_count++ == 0 ? "[" : ",\n ");
         cli_json_text(path);
         printf(",\"tensors\":[");
     } else {
-        printf("%s%s\n", number == 0 ? "" : "\n", cli_shown(shown, sizeof shown, path));
+        printf("%s%s\n", session->file_count++ == 0 ? "" : "\n", cli_shown(shown, sizeof shown, path));
         printf("%-*s  %-8s %12s  %5s %8s %8s  %-23s %7s  %7s %7s  %9s %7s  %s\n", NAME_SHOWN_MAX, "name",
                "dtype", "bytes", "sign", "exponent", "mantissa", "planes", "symbols", "changed", "bits",
                "predicted", "ratio", "mode");
     }
     const int exit_status = analyze_tensors(session, file, previous);
-    if (exit_status != CLI_OK)
-        return exit_status;
-    print_sums(session);
-    if (!session->is_json)
+    if (exit_status == CLI_OK)
+        print_sums(session);
+    else if (session->is_json)
+        printf("],\n  \"all\":null,\"forms\":null,\"rans\":null}");
+    if (exit_status == CLI_OK && !session->is_json)
         print_distances(session);
-    return CLI_OK;
+    return exit_status;
 }
 
-/* At most two files are open at a time, with their bases. */
+/* At most two files are open at a time, with their bases. What comes behind a file with a fault is compared with none.
+ */
 static int run_analyze(const cli_args *args)
 {
     session session = {.args = args, .is_json = (args->seen & CLI_OPT_JSON) != 0};
@@ -462,20 +465,23 @@ static int run_analyze(const cli_args *args)
         return cli_usage_error("analyze", "analyze takes one file or more");
     analyzer->counts = cli_counts_create();
     const int has_memory = analyzer->counts && lmc_ctx_create(NULL, &analyzer->ctx) == LMC_OK;
-    int exit_status = has_memory ? CLI_OK : cli_fail_nomem();
-    for (int i = 0; i < args->operand_count && exit_status == CLI_OK; i++) {
+    int worst = has_memory ? CLI_OK : cli_fail_nomem();
+    for (int i = 0; i < args->operand_count && has_memory && worst < 128; i++) {
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         lmc_st_file *file = NULL;
-        exit_status = cli_open(args, args->operands[i], &file, &diag) == LMC_OK
-                          ? analyze_file(&session, i, file, previous)
-                          : cli_report(&diag);
+        int exit_status = cli_open(args, args->operands[i], &file, &diag) == LMC_OK
+                              ? analyze_file(&session, i, file, previous)
+                              : cli_report(&diag);
         if (exit_status == CLI_OK && lmc_st_check_unchanged(file, &diag) != LMC_OK)
             exit_status = cli_report(&diag);
         lmc_st_close(previous);
-        previous = file;
+        previous = exit_status == CLI_OK ? file : NULL;
+        if (exit_status != CLI_OK)
+            lmc_st_close(file);
+        worst = exit_status > worst ? exit_status : worst;
     }
     lmc_st_close(previous);
-    if (session.is_json && exit_status == CLI_OK)
+    if (session.is_json && session.file_count > 0)
         printf("]\n");
     lmc_ctx_free(analyzer->ctx);
     free(analyzer->counts);
@@ -483,7 +489,7 @@ static int run_analyze(const cli_args *args)
     free(analyzer->before);
     free(analyzer->block);
     const int output_status = cli_finish_output();
-    return exit_status != CLI_OK ? exit_status : output_status;
+    return worst != CLI_OK ? worst : output_status;
 }
 
 const cli_command cli_analyze = {
