@@ -44,10 +44,14 @@ static void take_operand(line *line, char *word)
     line->operand_count++;
 }
 
-/* Prints a line if the candidate begins as the last word does. One that would not stay on one line is left out. */
+/* Prints a line if the candidate begins as the last word does. One with characters that do something to a terminal, or
+ * that is no UTF-8, is left out; quotes and backslashes are the shell's to quote. */
 static void offer(const line *line, const char *candidate, const char *description)
 {
-    if (strncmp(candidate, line->last, strlen(line->last)) == 0 && !strpbrk(candidate, "\t\r\n"))
+    char shown[4096];
+    const int begins_so = strncmp(candidate, line->last, strlen(line->last)) == 0;
+    lmc_text_escape_but(shown, sizeof shown, candidate, strlen(candidate), "\"\\");
+    if (begins_so && strcmp(candidate, shown) == 0)
         printf("%s\t%s\n", candidate, description);
 }
 

@@ -187,6 +187,15 @@ def test_zsh_completion(tool, directory):
     compare(offer, place)
 
 
+def test_names_that_no_terminal_should_get(tool, directory):
+    """Names of tensors are untrusted: one that would move the cursor or reorder text is not offered."""
+    names = ["tab\t", "line\n", "escape\x1b[2J", "c1\u009b2J", "delete\x7f", "turned\u202e", "wide\ufeff"]
+    kept = ["layer\u00e9", "quoted\"\\"]
+    path = in_directory(directory, model([(name, "U8", [1], b"x") for name in names + kept]))
+    told = tool.run("__complete", "get", path, "").expect(0).stdout.splitlines()[1:]
+    check(sorted(line.split("\t")[0] for line in told) == sorted(kept), str(told))
+
+
 def test_fish_completion(tool, directory):
     need("fish")
     place, environment = prepare(tool, directory)
