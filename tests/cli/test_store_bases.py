@@ -1,6 +1,9 @@
 """Stores: which models a new one is found to be based on, and what that saves."""
+import glob
+import json
 import os
 import random
+import re
 import struct
 
 import pytest
@@ -8,6 +11,8 @@ import pytest
 from stores import (add, bases_of, check_store, halved, listed, llm, place, prefixed, rounded, stored, stored_alone,
                     tuned, write_directory, write_file)
 from support import check, read, weights
+
+SOURCES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tool")
 
 
 def check_saves(tool, directory, path, bases, share):
@@ -286,3 +291,19 @@ def test_order_matters_little(tool, directory):
         sums.append(sum(stored(tool, store, os.path.basename(path)) for path in paths))
         check(bases_of(listed(tool, store)[os.path.basename(order[1])]) == [os.path.basename(order[0])], "base")
     check(max(sums) < 1.1 * min(sums), "stored: %s" % sums)
+
+
+def test_manual_names_the_keys_of_several_bases(tool, directory):
+    """What info --json prints of them stands in the section of info."""
+    with open(os.path.join(SOURCES, "lmc-st.1"), encoding="utf-8") as file:
+        section = file.read().split("\n.SS info\n")[1].split("\n.SS ")[0]
+    base, other = llm(seed=1, layers=2), llm(seed=2, layers=2)
+    mixed = [b if i % 2 else a for i, (a, b) in enumerate(zip(base, other))]
+    store = place(directory)
+    for name, tensors in (("base", base), ("other", other), ("mixed", mixed)):
+        add(tool, store, write_file(os.path.join(directory, "made"), name, tensors))
+    archive, = glob.glob(os.path.join(store, "mixed.lmc", "*.lmc"))
+    bases = json.loads(tool.run("info", "--json", archive).expect(0).stdout)["base"]
+    check(len(bases) == 2 and "an array of objects" in section, str(bases))
+    for key in bases[0]:
+        check(re.search(r"^(\w+,? |and )*%s\b" % key, section, re.MULTILINE), "the manual lacks " + key)
