@@ -81,6 +81,10 @@ void cli_flush_output(void);
 /* Flushes stdout. Returns the exit status. */
 int cli_finish_output(void);
 
+/* Flushes and closes standard output at the end of the program: a file system may tell only then that it has not stored
+ * what was written. Returns the exit status. */
+int cli_close_output(void);
+
 /* Ends the program as a broken pipe would have if the reader of standard output has left. To be called last. */
 void cli_follow_reader(void);
 

@@ -158,7 +158,8 @@ int main(int argc, char **argv)
     if (os_errno != 0)
         return cli_fail_os("lmc-st", os_errno, "cannot start");
     os_catch_signals(&cli_cancel, 0);
-    const int status = run_lmc_st(argc, argv);
+    int status = run_lmc_st(argc, argv);
+    status = status == CLI_OK ? cli_close_output() : status;
     cli_follow_reader();
     return status;
 }

@@ -118,6 +118,14 @@ int cli_finish_output(void)
     return cli_fail_os("standard output", os_errno, "cannot write");
 }
 
+int cli_close_output(void)
+{
+    const int exit_status = cli_finish_output();
+    const int os_errno = exit_status == CLI_OK ? os_close(OS_STDOUT) : 0;
+    return os_errno == 0 || os_errno == EBADF ? exit_status
+                                              : cli_fail_os("standard output", os_errno, "cannot write");
+}
+
 void cli_follow_reader(void)
 {
     if (reader_has_left)

@@ -292,3 +292,20 @@ def test_rm_is_refused(tool, directory):
     tool.run("convert", "-", "--rm", "-o", path + ".x").expect(2)
     check(read(path) == small_model() and read(path + ".lmc") == b"mine", "the files were changed")
     check_only(directory, "m.safetensors", "m.safetensors.lmc")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EDQUOT])
+def test_standard_output_is_closed_with_an_error(tool, directory, number):
+    """A file system over a network may tell only then that it has not stored what was written."""
+    _, archive = prepared(tool, directory)
+    faults = Faults(tool, os.path.join(directory, "place"))
+    os.mkdir(faults.directory)
+    source = in_directory(directory, archive, "m.lmc")
+    for arguments in (["cat", source], ["restore", source, "-c"], ["ls", source], ["--help"]):
+        with open(os.path.join(faults.directory, "out"), "wb") as out:
+            ended = subprocess.run([tool.path, *arguments], stdout=out, stderr=subprocess.PIPE, check=False,
+                                   env={**os.environ, **faults.environment("close:1:1:e%d" % number)})
+        message = ended.stderr.decode()
+        check(ended.returncode == 3 and message.count("\n") == 1, "%s: %d: %s" % (arguments, ended.returncode, message))
+        check("standard output" in message and os.strerror(number) in message, message)
+        check(faults.take_hits() == ["close"], "another file was closed")
