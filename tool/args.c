@@ -205,8 +205,11 @@ static const char *set_name(cli_args *args, const cli_option *option, const char
     switch (option->bit) {
     case CLI_OPT_RANGE: args->range = value; return NULL;
     case CLI_OPT_AS: args->name = value; return NULL;
-    case CLI_OPT_OUTPUT:
-        args->output = value;
+    case CLI_OPT_OUTPUT: /* with -f, these names would be replaced by a file */
+        args->output = strcmp(value, "/dev/stdout") == 0 || strcmp(value, "/dev/fd/1") == 0 ||
+                               strcmp(value, "/proc/self/fd/1") == 0
+                           ? "-"
+                           : value;
         *subject = "-o";
         return is_empty ? "the name of the output is empty after" : NULL;
     case CLI_OPT_BASE:

@@ -108,6 +108,17 @@ def test_stream_without_options(tool, directory):
     check_only(directory, "m.safetensors", "m.safetensors.lmc", "-", "-.lmc")
 
 
+@pytest.mark.posix("/dev/stdout")
+def test_names_of_standard_output(tool, directory):
+    """They are no files that an output could take the place of. (Never with -f here: it would replace the system's.)"""
+    path, content, archive = make(tool, directory)
+    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        for arguments, wanted in ((["convert", path], archive), (["restore", path + ".lmc"], content)):
+            check(stream(tool, *arguments, "-o", name).expect(0).output == wanted, name)
+        stream(tool, "convert", path, "--rm", "-o", name).expect(2, "--rm needs files")
+    check_only(directory, "m.safetensors", "m.safetensors.lmc")
+
+
 def test_output_to_nothing(tool, directory):
     path, content, archive = make(tool, directory)
     for command, given in (("convert", content), ("restore", archive), ("cat", archive)):
