@@ -168,6 +168,8 @@ double cli_job_speed(const cli_job *job)
 
 /* ---- all operands ---- */
 
+#define SAME_NAME "%s: an earlier input's output has the same name"
+
 static int run_job(const cli_work *work, const cli_args *args, const char *in_path, const char *out_path)
 {
     cli_job job;
@@ -199,10 +201,18 @@ static int run_job(const cli_work *work, const cli_args *args, const char *in_pa
     return exit_status;
 }
 
-static int run_operand(const cli_work *work, const cli_args *args, const char *in_path)
+/* The outputs of the inputs before; states NULL: each has a name of its own. */
+typedef struct outputs {
+    os_state *states;
+    size_t count;
+} outputs;
+
+static int run_operand(const cli_work *work, const cli_args *args, const char *in_path, outputs *outputs)
 {
     const char *fault = NULL;
     char *out_path = NULL;
+    os_state found;
+    int is_taken = 0;
     char shown[160];
     if ((args->seen & CLI_OPT_RM) != 0 && os_is_folder(in_path) && !cli_is_own_directory(in_path))
         return cli_usage_error(work->name, "--rm needs a directory's own name: no link, \".\" or \"..\"");
@@ -225,8 +235,15 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     }
     if (!out_path)
         return cli_fail_nomem();
+    /* where names that differ in case are the same, find_same_output() does not see it */
+    if (outputs->count > 0 && os_lstat(OS_HERE, out_path, &found) == 0)
+        for (size_t i = 0; i < outputs->count; i++)
+            is_taken |= os_is_same_file(&outputs->states[i], &found);
     const int exit_status =
-        is_stream(out_path) ? run_job(work, args, in_path, NULL) : run_job(work, args, in_path, out_path);
+        is_taken ? cli_usage_error(work->name, SAME_NAME, cli_shown(shown, sizeof shown, in_path))
+                 : run_job(work, args, in_path, is_stream(out_path) ? NULL : out_path);
+    if (!is_taken && outputs->states)
+        outputs->count += os_lstat(OS_HERE, out_path, &outputs->states[outputs->count]) == 0;
     free(out_path);
     return exit_status;
 }
@@ -286,11 +303,17 @@ int cli_run_files(const cli_work *work, const cli_args *args)
     if (worst != CLI_OK)
         return worst;
     if (same)
-        return cli_usage_error(work->name, "%s: an earlier input's output has the same name",
-                               cli_shown(shown, sizeof shown, same));
+        return cli_usage_error(work->name, SAME_NAME, cli_shown(shown, sizeof shown, same));
+    outputs outputs = {.count = 0};
+    if (args->operand_count > 1 && args->output) {
+        outputs.states = calloc((size_t)args->operand_count, sizeof *outputs.states);
+        if (!outputs.states)
+            return cli_fail_nomem();
+    }
     for (int i = 0; i < args->operand_count && worst < 128; i++) {
-        const int exit_status = run_operand(work, args, args->operands[i]);
+        const int exit_status = run_operand(work, args, args->operands[i], &outputs);
         worst = exit_status > worst ? exit_status : worst;
     }
+    free(outputs.states);
     return worst;
 }

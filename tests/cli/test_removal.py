@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from faults import STOP, Faults, Job, resume
+from faults import STOP, Faults, Job, medium_model, resume
 from folders import SHARDS, FolderJob
 from support import check, check_only, read, write
 from trees import check_same, small_tree, snapshot
@@ -214,3 +214,23 @@ def test_not_before_the_output_is_on_the_disk(tool, directory, kind):
     check(hits, "nothing was waited for")
     result.expect(3, os.strerror(errno.EIO))
     check(read(job.input) == job.given, "the input was changed")
+
+
+def test_names_that_are_one(tool, directory):
+    """Where case does not count, the second of two outputs would take the place of the first, whose input has gone. A
+    second name of the first output, made while the command is stopped, stands for such a file system."""
+    faults = Faults(tool, directory)
+    out = os.path.join(faults.directory, "out")
+    inputs = [os.path.join(faults.directory, name) for name in ("a/model.safetensors", "b/Model.safetensors")]
+    for folder in (out, *map(os.path.dirname, inputs)):
+        os.mkdir(folder)
+    for seed, path in enumerate(inputs):
+        write(path, medium_model(seed))
+    process = faults.stopped("unlink:1:1:" + STOP, "convert", "-f", "--rm", "-j1", *inputs, "-o", out)
+    first = os.path.join(out, "model.safetensors.lmc")
+    os.link(first, os.path.join(out, "Model.safetensors.lmc"))
+    status, message = resume(process)
+    check(status == 2 and "b/Model.safetensors: an earlier input's output" in message, "%d: %s" % (status, message))
+    check(not os.path.exists(inputs[0]) and os.path.exists(inputs[1]), "the wrong input was removed")
+    check(os.stat(first).st_nlink == 2, "the first output was replaced")
+    tool.run("verify", first).expect(0)
