@@ -29,13 +29,14 @@ def push(root: str, models: Sequence[StoredModel], is_run: bool, url: str, stora
     contents = Contents(url, default_settings(url, storage_options))
     if contents.is_http:
         raise ArgumentError("%s: nothing can be put on an HTTP server" % contents.shown)
-    return _Push(root, contents, is_run, dry_run, progress).run([*_files_of(root, models, is_run)], delete)
+    names = {model.name for model in models}
+    return _Push(root, contents, names, is_run, dry_run, progress).run([*_files_of(root, models, is_run)], delete)
 
 
 class _Push:
-    def __init__(self, root: str, contents: Contents, is_run: bool, dry_run: bool,
+    def __init__(self, root: str, contents: Contents, names: set[str], is_run: bool, dry_run: bool,
                  progress: ProgressCall | None) -> None:
-        self._root, self._contents, self._is_run = root, contents, is_run
+        self._root, self._contents, self._names, self._is_run = root, contents, names, is_run
         self._dry_run, self._progress = dry_run, progress
         self._system = contents.root.system
         self._pushed: dict[str, _Stats] = {}
@@ -50,8 +51,7 @@ class _Push:
         wanted = [[path for path in group if there.get(path) != stats[path][0]
                    or list(self._pushed.get(path, ())) != list(stats[path])] for group in groups]
         put = tuple(path for group in wanted for path in group)
-        extra = tuple(sorted(path for path in there.keys() - stats.keys()
-                             if delete and (path == INDEX_NAME or model_of(path, self._is_run) is not None)))
+        extra = tuple(sorted(path for path in there.keys() - stats.keys() if self._is_extra(path, delete)))
         total = sum(stats[path][0] for path in put)
         if not self._dry_run:
             if put or extra:
@@ -59,6 +59,11 @@ class _Push:
             for path in extra:
                 self._system.rm_file(self._place(path))
         return Pushed(put, total, extra, len(stats) - len(put))
+
+    def _is_extra(self, path: str, delete: bool) -> bool:
+        """Whether a file that is not here must go: one that stayed in a model would become part of it."""
+        name = model_of(path, self._is_run)
+        return name in self._names or delete and (path == INDEX_NAME or name is not None)
 
     def _read_pushed(self, there: Mapping[str, int]) -> None:
         """What earlier pushes have put."""

@@ -293,7 +293,8 @@ class Store:
         left out if an earlier push has put it there, and neither size nor times have changed here since; the list of
         these is URL/.lmc-pushed.json. A push that ends early is continued by the next one.
 
-        delete: also removes files of models that are not here, at the end. False: nothing is removed.
+        At the end, files are removed that a model had there and no longer has here. delete: also removes models that
+        are not here.
         dry_run: changes nothing; the result says what would happen. progress: bytes of files that are put.
 
         No other program may push to the same URL, or change this store, meanwhile. Raises ArgumentError (an HTTP

@@ -337,6 +337,39 @@ def test_push(target, directory):
     check_equal(remote.load("a/tuned", framework="np"), tuned(arrays(1), 1))
 
 
+def test_a_push_of_a_replaced_model(target, directory):
+    """The copy has no file of the old one: neither in a directory nor under another name of a single file."""
+    url, options = target
+    store = Store(os.path.join(directory, "store"))
+    old, new = (write_directory(directory, name, arrays(seed)) for seed, name in ((1, "old"), (2, "new")))
+    os.unlink(os.path.join(new, "sub", "a #b?.txt"))
+    files = [os.path.join(directory, name + ".safetensors") for name in ("one", "two")]
+    for path, seed in zip(files, (3, 4)):
+        lmcodec.numpy.save_file(arrays(seed), path)
+    for root, path, stale in ((old, files[0], set()), (new, files[1], {"folder.lmc/sub/a #b?.txt",
+                                                                      "file.lmc/one.safetensors.lmc"})):
+        store.add(root, "folder", force=True, fsync=False)
+        store.add(path, "file", force=True, fsync=False)
+        assert set(store.push(url, storage_options=options, dry_run=True).removed) == stale
+        assert set(store.push(url, storage_options=options).removed) == stale
+    remote = Store(url, storage_options=options)
+    for name, path in (("folder", new), ("file", files[1])):
+        remote.restore(name, os.path.join(directory, "back-" + name))
+    assert files_of(os.path.join(directory, "back-folder")) == files_of(new)
+    assert content_of(os.path.join(directory, "back-file")) == content_of(files[1])
+
+
+def test_a_push_of_a_replaced_step(target, directory):
+    url, options = target
+    run = Run(os.path.join(directory, "run"))
+    for seed, name in enumerate(("one", "two")):
+        path = os.path.join(directory, name + ".safetensors")
+        lmcodec.numpy.save_file(arrays(seed), path)
+        run.add(path, 5, force=True, fsync=False)
+        Store(os.path.join(directory, "run")).push(url, storage_options=options)
+    assert {path for path in there(target) if path.startswith("5/")} == {"5/two.safetensors.lmc"}
+
+
 def test_a_push_that_ends_early(target, made, directory):
     url, options = target
     with pytest.raises(ZeroDivisionError):
