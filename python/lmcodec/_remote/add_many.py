@@ -115,7 +115,9 @@ def store_model(place: Place, name: str, path: str, bases: Sequence[str], is_pre
                                 threads=threads, model_done=lambda event, _: events.append(event))
         if is_present:
             return Added(events[-1], dataclasses.replace(model, time=None), b"")
-        put_groups(contents, root, folder_groups(root, name + SUFFIX))
+        groups = folder_groups(root, name + SUFFIX)
+        _remove_others(contents, name + SUFFIX, {file for group in groups for file in group})
+        put_groups(contents, root, groups)
         return Added(events[-1], dataclasses.replace(model, time=None), _content_of(os.path.join(root, INDEX_NAME)))
 
 
@@ -139,6 +141,14 @@ def _fetched(settings: Settings, path: str, folder: str) -> Iterator[str]:
     else:
         found.system.get_file(found.path, target)
     yield target
+
+
+def _remove_others(contents: Contents, folder: str, files: set[str]) -> None:
+    """Removes what a call that ended early left in the folder of a model, but for these files."""
+    place = contents.root.join(folder)
+    for path in contents.requests.run(list_files(place), contents.shown):
+        if "%s/%s" % (folder, path) not in files:
+            place.system.rm_file(place.join(path).path)
 
 
 def put_groups(contents: Contents, root: str, groups: list[list[str]]) -> None:
@@ -389,7 +399,7 @@ class _Call:
         sketched = []
         for name, found in self._results(new, lambda name: (sketch, name, self._named[name], self._rest[2])):
             _merge(planning, found.sketches, name)
-            self._busy[name] = found.is_directory
+            self._busy[name] = found.is_directory or name in self._partial  # whose rest is there until this is put
             sketched.append(name)
         self._note_busy(self._busy)
         return sketched

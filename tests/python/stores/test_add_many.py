@@ -173,21 +173,26 @@ def test_what_fails(url, directory):
 
 
 def test_what_is_there_in_part(url, directory):
-    """A call was killed when half of a directory was put."""
+    """A call was killed when half of a directory was put. What it left is no part of the model that is put then."""
     family = Family(directory)
     lmcodec.store.add_many(url, family.paths)
     system, path = fsspec.core.url_to_fs(url)
     for name in (".lmc-copied", "config.json"):
         system.rm_file("%s/a/folder.lmc/%s" % (path, name))
-    system.pipe(path + "/.lmc-adding.json", b'{"a/folder": true, "gone": true, "a/base": false}')
+    for name in ("a/folder.lmc/left.txt", "a/single.lmc/sub/left.txt"):
+        system.pipe("%s/%s" % (path, name), b"of another snapshot")
+    family.add("a/single", tuned(family.bases[0], 7))
+    system.pipe(path + "/.lmc-adding.json", b'{"a/folder": true, "a/single": true, "gone": true, "a/base": false}')
     system.pipe(path + "/.lmc-planning-0.sqlite", b"left")
     events = {}
     lmcodec.store.add_many(url, family.paths, model_done=lambda event, model: events.setdefault(model.name, event))
-    assert events.pop("a/folder") == "added" and set(events.values()) == {"already there"}
+    assert events.pop("a/folder") == events.pop("a/single") == "added" and set(events.values()) == {"already there"}
     store = Store(url)
     assert set(store.names()) == set(family.paths)
     store.restore("a/folder", os.path.join(directory, "out"))
     assert files_of(os.path.join(directory, "out")) == files_of(family.paths["a/folder"])
+    store.restore("a/single", os.path.join(directory, "single"))
+    assert content_of(os.path.join(directory, "single")) == content_of(family.paths["a/single"])
     assert not [name for name in names_at(url) if name.startswith(".lmc")]
     for text in (b"[1]", b"{", b"null"):
         system.pipe(path + "/.lmc-adding.json", text)
