@@ -363,7 +363,8 @@ async def list_files(location: Location) -> dict[str, int]:
         found = await system._find(location.path, detail=True)
     else:
         found = await _in_thread(system.find, location.path, detail=True)
-    start = location.path.strip("/") + "/"
+    start = location.path.strip("/")
+    start = start + "/" if start else ""  # of the root of a file system
     inner = {path.lstrip("/"): info for path, info in found.items()}
     return {path[len(start):]: int(info.get("size") or 0) for path, info in inner.items()
             if path.startswith(start) and info.get("type") != "directory" and not path.endswith("/")}

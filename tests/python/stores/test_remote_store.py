@@ -1,7 +1,9 @@
 """Stores of models at URLs: in a store that speaks S3, on an HTTP server, in memory, on the disk."""
+import io
 import os
 import pickle
 import sqlite3
+import zipfile
 
 import numpy
 import pytest
@@ -283,6 +285,23 @@ def check_run(store, local, tensors):
     for name in ("010", "12", "x"):
         with pytest.raises(lmcodec.ModelNotFound):
             store.open(name)
+
+
+def test_a_store_at_the_root_of_a_file_system(made, directory, monkeypatch):
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as file:
+        for path, content in made.files.items():
+            file.writestr(path, content)
+    system = fsspec.filesystem("memory")
+    monkeypatch.setattr(type(system), "store", {})
+    system.pipe("/root-of-zip/x.zip", zipped.getvalue())
+    store = Store("zip://::memory://root-of-zip/x.zip")
+    assert list(store) == list(made.store)
+    store.restore("org/tuned", os.path.join(directory, "out"))
+    assert files_of(os.path.join(directory, "out")) == files_of(made.models["org/tuned"])
+    monkeypatch.setattr(type(system), "store", {})
+    assert made.store.push("memory://").put and made.store.push("memory://").put == ()
+    assert list(Store("memory://")) == list(made.store)
 
 
 # ---- push ----
