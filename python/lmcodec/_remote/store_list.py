@@ -114,7 +114,7 @@ class Contents:
         """The copies of a model that are named like archives; None of a single file."""
         try:
             text = self.text(self.path_in(name, COPIED_NAME))
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):  # S3 forbids what is not there, if listing is
             return None
         return set(text.decode("utf-8", "surrogateescape").split("\n"))
 

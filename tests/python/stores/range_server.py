@@ -21,13 +21,15 @@ class RangeServer:
     redirection to the same path; "416", without a size; "trickle", a byte now and then; "trickling head", of the
     answer's head.
     always: the same for every request. at_once_max: answers that were under way together.
-    latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
+    missing: the status for a file that is not there. latency_s: of every answer. bytes_per_s: of all connections
+    together; 0 for no limit.
     """
 
     def __init__(self, files=None, etag=True, latency_s=0, bytes_per_s=0):
         self.files = dict(files or {})
         self.etag, self.latency_s, self.bytes_per_s = etag, latency_s, bytes_per_s
         self.requests, self.headers, self.faults, self.always, self.nbytes = [], [], [], "", 0
+        self.missing = 404
         self.at_once = self.at_once_max = 0
         self.is_ending = threading.Event()
         self.lock = threading.Lock()
@@ -107,7 +109,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         time.sleep(owner.latency_s)
         content = owner.files.get(path)
         if content is None or fault == "503":
-            return self.plain(404 if content is None else 503)
+            return self.plain(owner.missing if content is None else 503)
         etag = '"%s"' % hashlib.md5(content[:64] + content[-64:] + b"%d" % len(content)).hexdigest()
         if self.headers.get("If-Match", etag) != etag and owner.etag:
             return self.plain(412)

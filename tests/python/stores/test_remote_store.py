@@ -480,6 +480,18 @@ def test_names_of_an_index_are_checked(directory, made):
             store.names()
 
 
+def test_a_server_that_forbids_what_is_not_there(made, directory):
+    """As public objects of S3 are, whose list is not public."""
+    with RangeServer({"a/" + path: content for path, content in made.files.items()}) as server:
+        server.missing = 403
+        store = Store(server.url + "a")
+        assert [(model.name, model.bases, model.is_directory) for model in store.models()] == \
+            [(model.name, model.bases, model.is_directory) for model in made.store.models()]
+        check_equal(store.load("org/copy", framework="np"), made.tensors["org/copy"])
+        store.restore("org/sub/merged", os.path.join(directory, "out"))
+        assert content_of(os.path.join(directory, "out")) == content_of(made.models["org/sub/merged"])
+
+
 def test_an_index_is_fetched_once(made):
     with RangeServer({"a/" + path: content for path, content in made.files.items()}) as server:
         store = Store(server.url + "a")
