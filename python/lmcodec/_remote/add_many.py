@@ -29,7 +29,7 @@ from .push import check_target, folder_groups
 from .source import Settings, default_settings
 from .stage import Stage
 from .store_list import INDEX_NAME, Contents, copy_to, is_name, models_of_index
-from .stores import list_files
+from .stores import hide_secrets, is_http, list_files
 
 _BUSY_NAME = ".lmc-adding.json"  # models that a call adds: those whose folder may be there in part
 _PLANNING_NAME = ".lmc-planning-%s.sqlite"  # the sketches of all models, for tasks
@@ -133,13 +133,14 @@ def _fetched(settings: Settings, path: str, folder: str) -> Iterator[str]:
     if "://" not in path:
         yield path
         return
-    found = settings.locate(path.rstrip("/"))
+    found = settings.locate(path)
+    place = found.path.rstrip("/")
     os.mkdir(os.path.join(folder, "model"))
     target = os.path.join(folder, "model", found.name())
-    if found.system.isdir(found.path):
-        found.system.get(found.path.rstrip("/") + "/", target + "/", recursive=True)
+    if not found.query and found.system.isdir(place):
+        found.system.get(place + "/", target + "/", recursive=True)
     else:
-        found.system.get_file(found.path, target)
+        found.system.get_file(place + found.query, target)
     yield target
 
 
@@ -278,13 +279,15 @@ def _named(models: Sequence[Path] | Mapping[str, Path]) -> dict[str, str]:
     else:
         named = {}
         for path in map(os.fsdecode, models):
-            name = path.rstrip("/").rpartition("/")[2]
+            place = path.partition("?")[0] if is_http(path) else path
+            name = place.rstrip("/").rpartition("/")[2]
             if name in named:
-                raise ArgumentError("%s and %s would both be model %s" % (named[name], path, name))
+                raise ArgumentError("%s and %s would both be model %s"
+                                    % (hide_secrets(named[name]), hide_secrets(path), name))
             named[name] = path
     for name, path in named.items():
         if not is_name(name):
-            raise ArgumentError("%s: cannot be stored as model %s" % (path, name))
+            raise ArgumentError("%s: cannot be stored as model %s" % (hide_secrets(path), name))
     return {name: path if "://" in path else os.path.abspath(path) for name, path in named.items()}
 
 

@@ -21,15 +21,15 @@ class RangeServer:
     redirection to the same path; "416", without a size; "trickle", a byte now and then; "trickling head", of the
     answer's head.
     always: the same for every request. at_once_max: answers that were under way together.
-    missing: the status for a file that is not there. latency_s: of every answer. bytes_per_s: of all connections
-    together; 0 for no limit.
+    missing: the status for a file that is not there. query: that a URL must have, as a signature is. latency_s: of
+    every answer. bytes_per_s: of all connections together; 0 for no limit.
     """
 
     def __init__(self, files=None, etag=True, latency_s=0, bytes_per_s=0):
         self.files = dict(files or {})
         self.etag, self.latency_s, self.bytes_per_s = etag, latency_s, bytes_per_s
         self.requests, self.headers, self.faults, self.always, self.nbytes = [], [], [], "", 0
-        self.missing = 404
+        self.missing, self.query = 404, ""
         self.at_once = self.at_once_max = 0
         self.is_ending = threading.Event()
         self.lock = threading.Lock()
@@ -99,7 +99,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def answer(self):
         owner = self.owner
-        path = urllib.parse.unquote(self.path.partition("?")[0]).lstrip("/")
+        path, _, query = self.path.partition("?")
+        path = urllib.parse.unquote(path).lstrip("/")
         match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         first, last = (int(match[1]), int(match[2])) if match else (None, None)
         with owner.lock:
@@ -108,6 +109,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             fault = owner.always or (owner.faults.pop(0) if owner.faults and path in owner.files else "")
         time.sleep(owner.latency_s)
         content = owner.files.get(path)
+        if owner.query and query != owner.query:
+            return self.plain(403)
         if content is None or fault == "503":
             return self.plain(owner.missing if content is None else 503)
         etag = '"%s"' % hashlib.md5(content[:64] + content[-64:] + b"%d" % len(content)).hexdigest()

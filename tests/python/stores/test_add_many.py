@@ -16,6 +16,7 @@ import lmcodec.store  # noqa: E402
 from lmcodec import Store  # noqa: E402
 
 from kept import layers, tuned  # noqa: E402
+from range_server import RangeServer  # noqa: E402
 from remote_files import content_of  # noqa: E402
 from test_remote_store import files_of, write_directory  # noqa: E402
 
@@ -212,6 +213,21 @@ def test_a_model_of_the_store_is_damaged(url, directory):
     assert len(found.bases) == 1 and found.bases[0][0] == "a" and found.ratio < 0.4
     with pytest.raises(lmcodec.DataError):
         lmcodec.store.add_many(url, {"b/tuned-0": family.paths["b/tuned-0"]})
+
+
+def test_a_model_at_a_signed_url(url, directory):
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    path = save(directory, "model", layers(1, 2, 64))
+    with RangeServer({"d/model.safetensors": content_of(path)}) as server:
+        server.query = "signature=secret/=="
+        signed = "%sd/model.safetensors?%s" % (server.url, server.query)
+        [found] = lmcodec.store.add_many(url, [signed])
+        assert found.name == "model.safetensors"
+        with pytest.raises(lmcodec.ArgumentError, match="would both be model") as caught:
+            lmcodec.store.add_many(url, [signed, signed])
+        assert "secret" not in str(caught.value)
+    Store(url).restore(found, os.path.join(directory, "out"))
+    assert content_of(os.path.join(directory, "out")) == content_of(path)
 
 
 # ---- workers ----
