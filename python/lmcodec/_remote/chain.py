@@ -12,13 +12,15 @@ from .. import _abi
 from .._errors import BaseError, DataError, LimitError, LMCError, check, check_status, loads_untrusted
 from .._files.file import Handle, open_path
 from .._files.options import encode_path, path_array
-from .source import NoAnswer, Requests, Settings, Source
-from .stores import Location, hide_secrets
+from .source import Requests, Settings, Source
+from .stores import Location, Refused, hide_secrets
 
 _RUN_LIST_NBYTES_MAX = 4 << 20  # of a run with 30,000 steps
 _STORE_MARK = "store.json"
 _STORE_LEVELS_MAX = 200  # folders above an archive that may be its store: those of a model's name, and of its files
 _RUN_DEPTH_MAX = 3  # folders below that of a step in which an archive may be
+_NOT_THERE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, Refused)
+"""Errors that say that a place in a store has no base. Others are outages: asking again later may find it."""
 
 
 class Place(NamedTuple):
@@ -168,7 +170,8 @@ class ChainFile:
     # ---- the bases ----
 
     def base(self, number: int) -> ChainFile:
-        """Finds and opens a base file, once. One thread at a time. Raises BaseError, LimitError."""
+        """Finds and opens a base file, once. One thread at a time. Raises BaseError, LimitError, OSError (an outage of
+        the store; the next call tries again)."""
         if number not in self._bases:
             if number in self._base_failures:
                 raise self._base_failures[number]
@@ -205,9 +208,11 @@ class ChainFile:
                 return found
             except FileNotFoundError as error:
                 other = "; %s" % error if is_named else other
-            except (LimitError, NoAnswer):
+            except LimitError:
                 raise
             except (OSError, LMCError) as error:
+                if not isinstance(place, str) and not isinstance(error, (*_NOT_THERE, LMCError)):
+                    raise
                 other = "; %s" % error
         failure = BaseError("%s: wants the base %s (hash %016x), which was not found: looked at %s%s"
                             % (_shown(self._place), path, base.content_hash, ", ".join(looked), other))
@@ -238,9 +243,10 @@ class ChainFile:
         for _ in range(_STORE_LEVELS_MAX):
             try:
                 Source(folder.join(_STORE_MARK), self._search.settings, self._search.requests)
-            except NoAnswer:
-                raise
-            except (OSError, LMCError):
+            except (OSError, LMCError) as error:
+                is_bucket = folder.path.strip("/") != ""  # above buckets, stores refuse in ways of their own
+                if is_bucket and not isinstance(error, (*_NOT_THERE, LMCError)):
+                    raise
                 above = folder.parent()
                 if above.path == folder.path:
                     return
@@ -268,7 +274,7 @@ class ChainFile:
                 return None
             steps = {entry["step"]: entry["base"]
                      for entry in loads_untrusted(source.content(), source.url)["steps"]}
-        except (OSError, DataError, LookupError, TypeError):
+        except (*_NOT_THERE, DataError, LookupError, TypeError):
             return None
         base = steps.get(step)
         return base if isinstance(base, int) else None

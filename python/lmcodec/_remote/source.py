@@ -24,8 +24,8 @@ from .. import _abi
 from .._buffer import Buffer, new_bytearray
 from .._errors import ArgumentError, DataError
 from .._files.file import changed
-from .stores import (FINAL_ERRORS, Changed, Location, Pace, Part, TooSlow, cause_to_show, hide_secrets,
-                             import_fsspec, locate, open_store)
+from .stores import (FINAL_ERRORS, Changed, Location, Pace, Part, Refused, TooSlow, cause_to_show, hide_secrets,
+                     import_fsspec, locate, open_store)
 
 FIRST_NBYTES = 512 << 10  # that the first request asks for: the header region of a file with 4,000 tensors
 REQUEST_NBYTES = 16 << 20  # that one request asks for at most
@@ -297,7 +297,9 @@ class Source:
             text = "the server sent nothing for %g s" % self._settings.pace.timeout
             return NoAnswer(errno.ETIMEDOUT, text, self.url)
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
-        return OSError(number, "%s (bytes %d to %d)" % (text, begin, end), self.url)
+        failure = OSError(number, "%s (bytes %d to %d)" % (text, begin, end), self.url)
+        is_refusal = isinstance(error, FINAL_ERRORS) and type(failure) is OSError
+        return Refused(failure.errno, failure.strerror, self.url) if is_refusal else failure
 
     # ---- what the library reads ----
 

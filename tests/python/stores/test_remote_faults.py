@@ -285,3 +285,28 @@ def test_secrets_are_not_shown(server):
     with pytest.raises(lmcodec.DataError) as raised:
         lmcodec.safe_open(url.replace("a.lmc", "b.lmc"), "np")
     assert "secret" not in str(raised.value) and "password" not in str(raised.value)
+
+
+@pytest.mark.parametrize("fault", ["503", "drop", "hang"])
+def test_an_outage_while_a_base_is_searched_for(fault, directory):
+    """It does not make the base a missing one: the open file reads on once the server answers again."""
+    steps = write_chain(directory, 2)
+    with RangeServer(chain_files(directory, 2)) as server, \
+            lmcodec.remote.open(server.url + "d/s1.safetensors.lmc", "np", retries=0, timeout=1) as opened:
+        server.always = fault
+        with pytest.raises(OSError, match="http://"):
+            opened.get_tensors()
+        server.always = ""
+        check_equal(opened.get_tensors(), steps[1])
+
+
+def test_a_place_that_is_refused_has_no_base(directory):
+    """The search goes on: one server forbids names, another one has the base."""
+    steps = write_chain(directory, 2)
+    files = chain_files(directory, 2)
+    with RangeServer({"d/s1.safetensors.lmc": files.pop("d/s1.safetensors.lmc")}) as server, \
+            RangeServer(files) as other, RangeServer() as strange:
+        server.missing, strange.missing = 403, 400
+        with lmcodec.remote.open(server.url + "d/s1.safetensors.lmc", "np",
+                                 base_dirs=[strange.url + "d", other.url + "d"]) as opened:
+            check_equal(opened.get_tensors(), steps[1])
