@@ -38,10 +38,11 @@ def located(source: Any, storage_options: Mapping[str, Any] | None) -> Iterator[
     """source: a path, a URL or an open file. What is no local file is in memory as long as `with` lasts."""
     if isinstance(source, str) and "://" in source and not os.path.exists(source):
         from .._remote.download import download
+        from .._remote.stores import hide_secrets
 
         with download(source, storage_options) as file:
             path = memory.path_of(file)
-            with memory.shown_as(path, source):
+            with memory.shown_as(path, hide_secrets(source)):
                 yield Given(path, container_of(path))
         return
     if storage_options is not None:

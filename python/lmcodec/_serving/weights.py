@@ -32,8 +32,10 @@ def parts_of(source: Path, name: str | None, base_dirs: Sequence[Path],
     """
     place = os.fsdecode(source)
     if name is not None:
+        from .._remote.stores import hide_secrets
+
         folder = Store(place, storage_options=storage_options)._folder(name)
-        return [Part(path, lambda path=path: folder.open_file(path), ())  # type: ignore[misc]
+        return [Part(hide_secrets(path), lambda path=path: folder.open_file(path), ())  # type: ignore[misc]
                 for path in folder.files(None)]
     if "://" in place:
         return _remote_parts(place, base_dirs, storage_options)
@@ -48,13 +50,15 @@ def _remote_parts(url: str, base_dirs: Sequence[Path], storage_options: Mapping[
     """An archive, or a converted directory, at a URL."""
     from .._remote.remote_file import RemoteFile
     from .._remote.source import Requests, Source, default_settings
+    from .._remote.stores import hide_secrets
 
     settings = default_settings(url, storage_options)
     requests = Requests(settings)
     root = settings.locate(url)
 
     def part(path: str, promised: Sequence[str] = ()) -> Part:
-        return Part(path, lambda: RemoteFile(path, storage_options=storage_options, base_dirs=base_dirs), promised)
+        return Part(hide_secrets(path),
+                    lambda: RemoteFile(path, storage_options=storage_options, base_dirs=base_dirs), promised)
 
     def content(path: str) -> bytes | None:
         with requests.call():
@@ -74,7 +78,8 @@ def _remote_parts(url: str, base_dirs: Sequence[Path], storage_options: Mapping[
     index = content(INDEX_NAME)
     if index is None:
         return [part(root.join("model.safetensors.lmc").shown)]
-    value = loads_untrusted(index, root.join(INDEX_NAME).shown)
+    shown = hide_secrets(root.join(INDEX_NAME).shown)
+    value = loads_untrusted(index, shown)
     places: dict[str, list[str]] = {}
     try:
         for tensor, place in value["weight_map"].items():
@@ -82,7 +87,7 @@ def _remote_parts(url: str, base_dirs: Sequence[Path], storage_options: Mapping[
                 raise ValueError("a file %r" % (place,))
             places.setdefault(place, []).append(tensor)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise DataError("%s: is no index of weights: %s" % (root.join(INDEX_NAME).shown, error)) from None
+        raise DataError("%s: is no index of weights: %s" % (shown, error)) from None
     return [part(root.join(place + ".lmc").shown, names) for place, names in sorted(places.items())]
 
 

@@ -310,3 +310,18 @@ def test_a_place_that_is_refused_has_no_base(directory):
         with lmcodec.remote.open(server.url + "d/s1.safetensors.lmc", "np",
                                  base_dirs=[strange.url + "d", other.url + "d"]) as opened:
             check_equal(opened.get_tensors(), steps[1])
+
+
+def test_signatures_are_not_shown(made):
+    """Neither of a damaged archive nor of an index of weights."""
+    from lmcodec._serving.weights import parts_of
+    for index in (b"[", b'{"weight_map": 1}', b'{"weight_map": {"a": "../x"}}'):
+        with RangeServer({"d/a.lmc": made[0][:-1], "m/model.safetensors.index.json": index}) as server:
+            signed = server.url + "%s?signature=secret"
+            [part] = parts_of(signed % "d/a.lmc", None, (), None)
+            assert part.shown == server.url + "d/a.lmc"
+            for call in (lambda: lmcodec.numpy.load(signed % "d/a.lmc"),
+                         lambda: parts_of(signed % "m", None, (), None)):
+                with pytest.raises(lmcodec.DataError, match=server.url) as raised:
+                    call()
+                assert "secret" not in str(raised.value) + str(raised.value.file)
