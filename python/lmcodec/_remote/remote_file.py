@@ -142,7 +142,7 @@ class RemoteFile(File):
         with self._requests.call():
             root = ChainFile(settings.locate(url), Search(base, base_dirs, settings, self._requests), expected)
         self._root: ChainFile | None = root
-        self._kept: collections.OrderedDict[tuple[str, int], Ranges] = collections.OrderedDict()
+        self._kept: collections.OrderedDict[tuple[Source, int], Ranges] = collections.OrderedDict()
         self._kept_lock = threading.Lock()
         self._begin(root.handle)
 
@@ -336,7 +336,7 @@ class RemoteFile(File):
         for frame, tail_nbytes in zip(frames, tails):
             if not frame.is_frame:
                 continue
-            key, end = (frame.source.url, frame.offset), frame.offset + frame.nbytes
+            key, end = (frame.source, frame.offset), frame.offset + frame.nbytes
             first = max(end - max(tail_nbytes, _HEAD_NBYTES), frame.offset)
             ranges = self._kept.get(key)
             if ranges is None or ranges.extent_at(first) is None:

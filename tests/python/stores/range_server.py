@@ -12,7 +12,8 @@ CHUNK_NBYTES = 64 << 10
 
 
 class RangeServer:
-    """files: content by path, such as "d/a.lmc". url: of the server, to be followed by a path.
+    """files: content by path, such as "d/a.lmc", or with its query, "get?a.lmc". url: of the server, to be followed by
+    a path.
     requests: (path, first byte, bytes) of each; (path, None, None) without a range.
 
     faults: what happens to the next requests for files that are there, one word each: "" nothing; "503"; "drop", the
@@ -108,7 +109,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             owner.headers.append(dict(self.headers))
             fault = owner.always or (owner.faults.pop(0) if owner.faults and path in owner.files else "")
         time.sleep(owner.latency_s)
-        content = owner.files.get(path)
+        content = owner.files.get(path + "?" + query, owner.files.get(path))
         if owner.query and query != owner.query:
             return self.plain(403)
         if content is None or fault == "503":

@@ -12,6 +12,8 @@ import fsspec  # noqa: E402
 import lmcodec  # noqa: E402
 import lmcodec.numpy  # noqa: E402
 import lmcodec.remote  # noqa: E402
+from lmcodec._remote.chain import Place  # noqa: E402
+from lmcodec._remote.source import Source  # noqa: E402
 
 from range_server import RangeServer  # noqa: E402
 from remote_files import chain_files, check_equal, content_of, write_chain  # noqa: E402
@@ -325,3 +327,15 @@ def test_signatures_are_not_shown(made):
                 with pytest.raises(lmcodec.DataError, match=server.url) as raised:
                     call()
                 assert "secret" not in str(raised.value) + str(raised.value.file)
+
+
+def test_urls_that_differ_in_their_query_alone(made):
+    """What was fetched of frames of one is not taken for that of the other."""
+    contents = {"get?a.lmc": made[0], "get?b.lmc": bytes(reversed(made[0]))}
+    with RangeServer(contents) as server, lmcodec.remote.File(server.url + "get?a.lmc") as file:
+        settings = file._made_of[1]
+        sources = [Source(settings.locate(server.url + name), settings, file._requests) for name in contents]
+        for _ in range(2):
+            ends = file._fetch_ends([Place(source, True, 700000, 100000, 0, 0) for source in sources], [0, 0])
+            for (source, ranges), content in zip(ends, contents.values()):
+                assert ranges.extents[0].view(700000, 700100) == content[700000:700100]
