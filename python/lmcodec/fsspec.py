@@ -40,7 +40,18 @@ _OPEN_FILES = 16  # that are kept open
 _COPIED_NBYTES = 64 << 20  # that get_file() holds at a time
 
 
-class LMCFileSystem(AbstractFileSystem):  # type: ignore[misc]
+class _Kept(type(AbstractFileSystem)):  # type: ignore[misc]
+    """fsspec keeps instances by their arguments. Relative paths among these depend on the current directory."""
+
+    @property
+    def current_directory(cls) -> str | None:
+        try:
+            return os.getcwd()
+        except OSError:  # it was removed
+            return None
+
+
+class LMCFileSystem(AbstractFileSystem, metaclass=_Kept):  # type: ignore[misc]
     """The originals of an archive, a converted directory, a run or a store. They can only be read.
 
     fo: path or URL of the source. target_protocol, target_options: of its file system, as in all chained URLs.
@@ -59,6 +70,7 @@ class LMCFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     protocol = "lmc"
     root_marker = ""
+    _extra_tokenize_attributes = ("current_directory",)
 
     def __init__(self, fo: str | os.PathLike[str] = "", target_protocol: str | None = None,
                  target_options: Mapping[str, Any] | None = None, base: Path | None = None,

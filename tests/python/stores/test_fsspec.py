@@ -331,3 +331,15 @@ def test_a_base_is_closed_after_what_needs_it(directory):
         [base] = file._root._bases.values()
         base.handle.opened.close()
         assert not base.handle.pointer and not file._handle.pointer
+
+
+def test_relative_paths_in_two_directories(directory, monkeypatch):
+    """Instances of fsspec that are kept are those of the current directory."""
+    for name, content in (("one", 1), ("two", 2), ("one", 1)):
+        folder = os.path.join(directory, name)
+        os.makedirs(folder, exist_ok=True)
+        monkeypatch.chdir(folder)
+        lmcodec.numpy.save_file({"a": numpy.full(10, content)}, "a.safetensors.lmc")
+        with fsspec.filesystem("lmc", fo="a.safetensors.lmc").open("") as file:
+            assert lmcodec.numpy.load(file.read())["a"][0] == content
+    assert fsspec.filesystem("lmc", fo="a.safetensors.lmc") is fsspec.filesystem("lmc", fo="a.safetensors.lmc")
