@@ -112,6 +112,14 @@ def test_what_add_returns_and_tells(directory):
     assert list(pickle.loads(pickle.dumps(store))) == ["a", "c", "x/b@2"]
 
 
+def test_a_pickle_does_not_depend_on_the_current_directory(directory, monkeypatch):
+    monkeypatch.chdir(directory)
+    pickled = [pickle.dumps(kind("kept")) for kind in (Store, Run)]
+    monkeypatch.chdir("/")
+    for content in pickled:
+        assert os.path.join(directory, "kept") in repr(pickle.loads(content))
+
+
 def test_depth(directory):
     store, tensors = Store(os.path.join(directory, "store")), arrays()
     for number in range(3):

@@ -122,7 +122,7 @@ class Store:
         return "Store(%r)" % self._shown()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._shown(),)
+        return type(self), (os.path.abspath(self._shown()),)
 
     # ---- what is there ----
 

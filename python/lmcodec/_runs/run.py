@@ -93,6 +93,9 @@ class Run:
     def __repr__(self) -> str:
         return "Run(%r)" % os.fsdecode(self._path)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (os.path.abspath(os.fsdecode(self._path)),)
+
     # ---- what is there ----
 
     def steps(self) -> list[Step]:
