@@ -1,5 +1,6 @@
 """save() and load() of lmcodec.torch and lmcodec.numpy: those of the framework, packed; with bytes, those of
 safetensors."""
+import contextlib
 import functools
 import io
 import os
@@ -236,6 +237,21 @@ def test_hostile_pickles_are_not_called(directory, monkeypatch):
     cycle["cycle"] = cycle
     assert "leaves out c:" in left_out(cycle, directory)[0]
     assert not os.path.exists(made)
+
+
+@pytest.mark.parametrize("pickled", [
+    b"cm\nn\nq\1K\1\x85R" + b"q\0h\1h\0h\0\x86R" * 60 + b".",  # calls
+    b"}" + b"K\1K\2\x86" + b"q\0h\0\x86" * 60 + b"K\1s.",  # a key
+    b"]K\1a" + b"q\0]h\0ah\0a" * 60 + b"q\0ccollections\nOrderedDict\n)Rh\0K\1sK\1K\1Qs.",  # that has no hash
+    b"(" + b"N" * 300000 + b"tq\0cm\nn\nq\1" + b"h\1h\0R" * 100000 + b".",  # arguments
+    b"(" + b"N" * 300000 + b"lq\0(cm\nn\nq\1" + b"h\1)Rh\0b" * 60000 + b"l.",  # a state
+    b"\x96" + (1 << 46).to_bytes(8, "little") + b".",  # a bytearray
+], ids=["calls", "key", "list as key", "arguments", "state", "bytearray"])
+def test_pickles_that_take_time_or_memory(pickled):
+    """A few bytes of a file are read in a moment, or refused."""
+    from lmcodec._files import left_out
+    with contextlib.suppress(ValueError):
+        assert list(left_out._names(left_out._Reader(io.BytesIO(pickled)).load(), "", {}, set()))
 
 
 def test_urls(directory, state):

@@ -10,7 +10,7 @@ import os
 import pickle
 import struct
 import warnings
-from typing import Any, Iterator
+from typing import Any, ClassVar, Iterator
 
 from .file import File
 from .options import Path
@@ -18,6 +18,8 @@ from .original import Original
 
 _START_NBYTES = 1 << 20  # of the file, in which its pickle ends: of 5,000 tensors. It takes half a second
 _NAMES_MAX = 8  # in the warning
+_PATH_CHARS = 200  # of each
+_ARGS_MAX = 100  # of a call, and items of a tuple that is a key
 _ENTRY = struct.Struct("<4s5H3I2H")  # the local header of an entry of a ZIP file
 
 
@@ -62,13 +64,17 @@ class _Node:
     """What a class or a function of the pickle would have given."""
 
     is_ordered_dict = False
+    is_tensor: bool  # among what it was made of is the storage of a tensor
     args: tuple[Any, ...]
     entries: list[tuple[Any, Any]]
     state: Any
 
     def __new__(cls, *args: Any, **options: Any) -> _Node:
+        if len(args) > _ARGS_MAX:  # a copy for each call
+            raise ValueError("a call with many arguments")
         self = super().__new__(cls)
         self.args, self.state, self.entries = args, None, []
+        self.is_tensor = any(map(_is_tensor, args))
         return self
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -93,13 +99,38 @@ class _OrderedDict(_Node):
 
 
 class _Reader(pickle._Unpickler):
-    """The one that is written in Python: it takes no memory by numbers of the file."""
+    """The one that is written in Python: it takes no memory by numbers of the file, nor time without end."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
 
     def find_class(self, module: str, name: str) -> Any:
-        return _OrderedDict if (module, name) == ("collections", "OrderedDict") else type("_Of", (_Node,), {})
+        return _OrderedDict if (module, name) == ("collections", "OrderedDict") else _Node
 
     def persistent_load(self, pid: Any) -> Any:
         return _Storage()
+
+    def load_bytearray8(self) -> None:
+        raise ValueError("a bytearray, whose size the file chooses")
+
+    dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
+
+
+def _checking_keys(opcode: bytes, keys: slice) -> None:
+    """Refuses keys, at these places of the stack, that take long to hash: a tuple of tuples of the same ones."""
+    load = pickle._Unpickler.dispatch[opcode[0]]
+
+    def checked(reader: Any) -> None:
+        for key in reader.stack[keys]:
+            if isinstance(key, tuple) and (len(key) > _ARGS_MAX or any(isinstance(part, tuple) for part in key)):
+                raise ValueError("a key of many parts")
+        load(reader)
+
+    _Reader.dispatch[opcode[0]] = checked
+
+
+_checking_keys(pickle.SETITEM, slice(-2, -1))
+for _opcode, _step in ((pickle.SETITEMS, 2), (pickle.DICT, 2), (pickle.ADDITEMS, 1), (pickle.FROZENSET, 1)):
+    _checking_keys(_opcode, slice(None, None, _step))
 
 
 # ---- names ----
@@ -112,24 +143,28 @@ def _names(value: Any, path: str, known: dict[int, bool], seen: set[int]) -> Ite
         yield path or "all of it"
     elif not _is_tensor(value) and id(value) not in seen:
         seen.add(id(value))
-        for key, part in _parts(value):
-            yield from _names(part, "%s.%s" % (path, key) if path else str(key), known, seen)
+        for key, part in _parts(value, seen):
+            is_short = isinstance(key, str) or isinstance(key, int) and key.bit_length() <= 64
+            name = str(key) if is_short else type(key).__name__
+            yield from _names(part, ("%s.%s" % (path, name) if path else name)[:_PATH_CHARS], known, seen)
 
 
-def _parts(value: Any) -> list[tuple[Any, Any]]:
+def _parts(value: Any, seen: set[int]) -> list[tuple[Any, Any]]:
+    """What is in a container. The state of an object is given once."""
     if isinstance(value, dict):
         return list(value.items())
     if isinstance(value, (list, tuple)):
         return list(enumerate(value))
     if not isinstance(value, _Node):
         return []
-    state = [] if value.is_ordered_dict else _parts(value.state)
-    return [*value.entries, *state]
+    if value.is_ordered_dict or id(value.state) in seen:
+        return value.entries
+    seen.add(id(value.state))
+    return [*value.entries, *_parts(value.state, seen)]
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, _Storage) or isinstance(value, _Node) and any(
-        _is_tensor(argument) for argument in value.args)
+    return isinstance(value, _Storage) or isinstance(value, _Node) and value.is_tensor
 
 
 def _has_tensor(value: Any, known: dict[int, bool]) -> bool:
@@ -138,7 +173,10 @@ def _has_tensor(value: Any, known: dict[int, bool]) -> bool:
         return True
     if id(value) not in known:
         known[id(value)] = False
-        arguments = value.args if isinstance(value, _Node) else ()
-        parts = [*(part for _, part in _parts(value)), *arguments]
+        if isinstance(value, _Node):
+            parts = [part for _, part in value.entries]
+            parts += [*value.args] if value.is_ordered_dict else [*value.args, value.state]
+        else:
+            parts = [part for _, part in _parts(value, set())]
         known[id(value)] = any(_has_tensor(part, known) for part in parts)
     return known[id(value)]
