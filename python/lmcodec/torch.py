@@ -132,8 +132,9 @@ def encode(tensor: torch.Tensor, *, level: str = "default", threads: int | None 
     entry = _entry("tensor", tensor)
     if row_nbytes is None:
         row_nbytes = row_nbytes_of(tensor.shape, tensor.element_size())
+    old = None if base is None else _entry("base", base).owner  # may be a copy, which nothing else keeps alive
     return _codec.encode(_bytes_of(entry.owner), entry.dtype, level=level, threads=threads, row_nbytes=row_nbytes,
-                         base=None if base is None else _bytes_of(_entry("base", base).owner))
+                         base=None if old is None else _bytes_of(old))
 
 
 def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | None = None,
@@ -144,14 +145,15 @@ def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | 
         with one dimension: reshape() gives it its shape.
     base: what the frame was encoded against, if it was. Raises DTypeError, ValueError, and as lmcodec.decode() does.
     """
-    old = None if base is None else _bytes_of(_entry("base", base).owner)
+    old = None if base is None else _entry("base", base).owner  # may be a copy, which nothing else keeps alive
+    old_bytes = None if old is None else _bytes_of(old)
     if out is None:
-        content = _codec.decode(frame, base=old, threads=threads)
+        content = _codec.decode(frame, base=old_bytes, threads=threads)
         dtype = dtype_of(_codec.info(frame).dtype)
         return torch.frombuffer(content, dtype=torch.uint8).view(dtype) if content else torch.empty(0, dtype=dtype)
     if not out.is_contiguous() or out.device.type != "cpu":
         raise ValueError("out is a contiguous tensor of the host")
-    _codec.decode(frame, _bytes_of(out), base=old, threads=threads)
+    _codec.decode(frame, _bytes_of(out), base=old_bytes, threads=threads)
     return out
 
 

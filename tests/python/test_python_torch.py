@@ -1,5 +1,6 @@
 """lmcodec.torch in the place of safetensors.torch, and torch.load() of archives. Runs with old and new torch."""
 import os
+import weakref
 
 import pytest
 
@@ -139,6 +140,24 @@ def test_tensors_with_gradients_and_conjugates_are_written(directory):
     lmcodec.torch.save_file({"a": torch.nn.Parameter(torch.ones(3)), "c": values.conj()}, path)
     loaded = lmcodec.torch.load_file(path)
     assert not loaded["a"].requires_grad and torch.equal(loaded["c"], values.conj().resolve_conj())
+
+
+@pytest.mark.parametrize("call", ["encode", "decode"])
+def test_copies_of_bases_live_as_long_as_the_call(call, monkeypatch):
+    """A base with the bit of conjugates is copied, as one on a device is."""
+    base = torch.complex(torch.arange(5000.), torch.ones(5000)).conj()
+    tensor = base.resolve_conj() + 1
+    frame = lmcodec.encode(tensor.numpy(), "C64", base=base.resolve_conj().numpy())
+    bytes_of, codec_call, owners = lmcodec.torch._bytes_of, getattr(lmcodec, call), []
+
+    def watched_call(*args, **options):
+        assert len(owners) == (2 if call == "encode" else 1) and all(owner() is not None for owner in owners)
+        return codec_call(*args, **options)
+
+    monkeypatch.setattr(lmcodec.torch, "_bytes_of", lambda array: owners.append(weakref.ref(array)) or bytes_of(array))
+    monkeypatch.setattr(lmcodec.torch._codec, call, watched_call)
+    made = lmcodec.torch.encode(tensor, base=base) if call == "encode" else lmcodec.torch.decode(frame, base=base)
+    assert made == frame if call == "encode" else torch.equal(made, tensor)
 
 
 @pytest.mark.parametrize("device", ["nothing", "cuda:x", -1, True, 1.5, "cpu:0:0"], ids=str)
