@@ -90,7 +90,7 @@ class CheckpointIO(_Base):  # type: ignore[misc]
             links = _links_of(name)
             if os.path.lexists(name):
                 os.unlink(name)
-            self._remove_links(links, os.path.dirname(name))
+            self._remove_links(links)
 
     def _save(self, checkpoint: dict[str, Any], name: str, folder: str) -> None:
         bases = os.path.join(folder, _BASES_FOLDER)
@@ -107,7 +107,7 @@ class CheckpointIO(_Base):  # type: ignore[misc]
             if os.path.lexists(work):
                 os.unlink(work)
         self._latest = (*chain, *self._link(name, bases)) if self._max_chain else ()
-        self._remove_links(links, folder)
+        self._remove_links(links)
 
     def _link(self, name: str, bases: str) -> tuple[str, ...]:
         """A second name for a checkpoint, which stays when Lightning removes or replaces the first."""
@@ -119,18 +119,24 @@ class CheckpointIO(_Base):  # type: ignore[misc]
             return ()
         return (link,)
 
-    def _remove_links(self, links: set[str], folder: str) -> None:
-        """Removes those of these links that neither a checkpoint of the folder nor the next one needs."""
+    def _remove_links(self, links: set[str]) -> None:
+        """Removes those of these links that neither the next checkpoint needs nor one beside their folder."""
         links = links.difference(self._latest)
-        try:
-            for name in os.listdir(folder) if links else ():
-                path = os.path.join(folder, name)
-                if not name.startswith(".") and os.path.isfile(path):
-                    links.difference_update(_chain_of(path))
-            for link in links:
-                os.unlink(link)
-        except OSError:  # a file that cannot be read may need them, or another process removes them
-            return
+        for bases in {os.path.dirname(link) for link in links}:
+            _remove_unneeded({link for link in links if os.path.dirname(link) == bases}, os.path.dirname(bases))
+
+
+def _remove_unneeded(links: set[str], folder: str) -> None:
+    """Removes those of these links that no checkpoint of the folder needs."""
+    try:
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            if not name.startswith(".") and os.path.isfile(path):
+                links.difference_update(_chain_of(path))
+        for link in links:
+            os.unlink(link)
+    except OSError:  # a file that cannot be read may need them, or another process removes them
+        return
 
 
 def _links_of(path: str) -> set[str]:

@@ -157,6 +157,18 @@ def test_same_path_again_and_again(directory):
     assert sorted(os.listdir(directory)) == [".lmc-bases", "last.ckpt"]
 
 
+def test_bases_of_one_folder_stay_when_another_is_saved_to(directory):
+    plugin = CheckpointIO(max_chain=3)
+    paths = [os.path.join(directory, name) for name in ("one/0.ckpt", "one/1.ckpt", "other/last.ckpt", "one/2.ckpt")]
+    for step, path in enumerate(paths):
+        plugin.save_checkpoint({"weights": torch.arange(50000.) + step}, path)
+    for step, path in enumerate(paths):
+        assert torch.equal(plugin.load_checkpoint(path)["weights"], torch.arange(50000.) + step)
+    plugin.remove_checkpoint(paths[1])
+    plugin.remove_checkpoint(paths[0])
+    assert len(os.listdir(os.path.join(directory, "one", ".lmc-bases"))) == 1
+
+
 def test_plain_checkpoints(directory):
     """What torch.save wrote is loaded as ever."""
     path = os.path.join(directory, "a.ckpt")
