@@ -148,6 +148,23 @@ def test_a_model_with_several_bases(directory):
     assert same(store.load("merged", framework="np"), merged) and store["merged"].bases == ()
 
 
+def test_one_of_several_bases_is_missing(directory):
+    """It is found before anything is written, also if only a copy of a tensor in the same file needs it."""
+    store, one, other = Store(os.path.join(directory, "store")), arrays(1, 1), arrays(2, 1)
+    store.add("one", one, fsync=False)
+    store.add("other", other, fsync=False)
+    merged = {**{"a." + name: array for name, array in tuned(one, 4).items()},
+              **{"b." + name: array for name, array in tuned(other, 3).items()}}
+    merged["c"] = merged["b." + max(other, key=lambda name: other[name].nbytes)]
+    assert store.add("merged", merged, fsync=False).bases == ("one", "other")
+    shutil.rmtree(store.path("other"))
+    for names in (list(merged), [name for name in merged if name[0] != "b"]):
+        out = {name: numpy.zeros_like(merged[name]) for name in names}
+        with pytest.raises(lmcodec.BaseError):
+            lmcodec.numpy.load_into(out, os.path.join(store.path("merged"), "model.safetensors.lmc"))
+        assert not any(array.any() for array in out.values())
+
+
 def test_a_model_with_other_content(made, directory):
     store, paths = made
     path = write_file(directory, "new", arrays(9))

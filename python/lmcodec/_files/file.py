@@ -88,6 +88,7 @@ class Handle:
         self.opened = Opened()
         self.pointer = self.opened.pointer
         self._kept: list[Any] = []
+        self._owners: list[int] | None = None
         self._reader = PartReader(self.opened)
         diag = _abi.StDiag()
         check(open_file(ctypes.byref(self.pointer), ctypes.byref(diag)), diag)
@@ -170,6 +171,23 @@ class Handle:
         if not found:
             return None
         return (file.value if where.value == _abi.BASE_FILE else None), base.value
+
+    def base_file_of(self, number: int) -> int | None:
+        """The base file that a tensor needs, itself or because a tensor of this file that it needs does."""
+        base = self.base_of(self.owner(number))
+        while base is not None and base[0] is None:
+            base = self.base_of(self.owner(base[1]))
+        return None if base is None else base[0]
+
+    def owner(self, number: int) -> int:
+        """The tensor whose frame serves this one: the first at its place."""
+        if not self.is_archive():
+            return number
+        if self._owners is None:
+            first: dict[tuple[int, int], int] = {}
+            places = map(self.place, range(_abi.st_tensor_count(self.pointer)))
+            self._owners = [first.setdefault(place, index) for index, place in enumerate(places)]
+        return self._owners[number]
 
     def read_stored(self, number: int, first_byte: int, nbytes: int, address: Any) -> None:
         """Reads bytes of a tensor's place as they are stored."""
@@ -427,11 +445,16 @@ class File:
             self.check_frame(tensor)
 
     def check_base(self, tensors: Iterable[TensorInfo]) -> None:
-        """Reads a byte of the first of the tensors that has a base: a base that is missing, or another, is found."""
-        first = next((tensor for tensor in tensors if tensor.nbytes and self.has_base(tensor)), None)
-        if first is not None and self.base_names:
-            byte = ctypes.c_ubyte()
-            self.read_range(first, 0, 1, ctypes.addressof(byte))
+        """Reads a byte of the first tensor that needs each base file: one that is missing, or another, is found."""
+        handle = self._open()
+        first: dict[int, TensorInfo] = {}
+        for tensor in tensors if handle.base_count() else ():
+            base = handle.base_file_of(tensor.number) if tensor.nbytes else None
+            if base is not None:
+                first.setdefault(base, tensor)
+        byte = ctypes.c_ubyte()
+        for tensor in first.values():
+            self.read_range(tensor, 0, 1, ctypes.addressof(byte))
 
     def has_base(self, tensor: TensorInfo) -> bool:
         """Whether the tensor was coded against another one. False for a tensor that is stored as another one."""

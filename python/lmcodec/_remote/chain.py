@@ -69,7 +69,6 @@ class ChainFile:
             self.source, self.handle = _open_source(place, search, expected)
         self._bases: dict[int, ChainFile] = {}
         self._base_failures: dict[int, BaseError] = {}
-        self._owners: list[int] | None = None
 
     def sources(self) -> Iterator[Source]:
         """Those of the file and of the open bases."""
@@ -106,7 +105,7 @@ class ChainFile:
     def stored_blocks(self, number: int, first: int, nbytes: int) -> Place | None:
         """The blocks with a part of a tensor's storage, if its frame is stored as it is; else None. Such a frame is
         verified as a whole, and read by blocks from then on."""
-        owner = self._owner(number)
+        owner = self.handle.owner(number)
         if not self.handle.is_archive() or self.handle.mode(owner) != _abi.MODE_STORED:
             return None
         head = self._head(owner)
@@ -143,7 +142,7 @@ class ChainFile:
         """The tensor, what it was coded against, and so on, as far as they are in stores."""
         file: ChainFile | None = self
         while file is not None and file.source is not None:
-            number = file._owner(number)
+            number = file.handle.owner(number)
             yield file, number
             base = file.handle.base_of(number)
             if base is None:
@@ -156,16 +155,6 @@ class ChainFile:
         tensor = _abi.StTensor()
         check_status(_abi.st_tensor_info(self.handle.pointer, number, ctypes.byref(tensor)))
         return int(tensor.storage_nbytes)
-
-    def _owner(self, number: int) -> int:
-        """The tensor whose frame serves this one: the first at its place."""
-        if not self.handle.is_archive():
-            return number
-        if self._owners is None:
-            first: dict[tuple[int, int], int] = {}
-            places = map(self.handle.place, range(_abi.st_tensor_count(self.handle.pointer)))
-            self._owners = [first.setdefault(place, index) for index, place in enumerate(places)]
-        return self._owners[number]
 
     # ---- the bases ----
 

@@ -170,7 +170,15 @@ class RemoteFile(File):
         """Nothing: pages come as content does, and the frame would be fetched for it."""
 
     def check_base(self, tensors: Iterable[TensorInfo]) -> None:
-        """Nothing: the base would be fetched for it."""
+        """Opens the bases that the tensors need: their headers are fetched, and no content."""
+        self._open()
+        root = self._root
+        if root is None:
+            raise ClosedError("File is closed")
+        with self._requests.call(), self._base_lock:
+            for tensor in tensors:
+                if tensor.nbytes:
+                    collections.deque(root.frames(tensor.number), maxlen=0)
 
     # ---- what is fetched ----
 

@@ -16,6 +16,7 @@ import lmcodec  # noqa: E402
 import lmcodec.numpy  # noqa: E402
 import lmcodec.remote  # noqa: E402
 from lmcodec import Run, Store  # noqa: E402
+from lmcodec._remote import remote_file  # noqa: E402
 
 from kept import layers, tuned  # noqa: E402
 from range_server import RangeServer  # noqa: E402
@@ -126,6 +127,20 @@ def remote(request, made):
 
 def is_http(store):
     return "http" in store._shown()
+
+
+def test_one_of_several_bases_is_missing(made, monkeypatch):
+    """It is found before anything is written."""
+    monkeypatch.setattr(remote_file, "_BATCH_NBYTES", 200000)  # the first tensor is decoded on its own
+    monkeypatch.setattr(remote_file, "_HELD_NBYTES", 1)
+    merged = made.tensors["org/sub/merged"]
+    files = {name: content for name, content in made.files.items() if not name.startswith("org/other@1")}
+    assert len(files) < len(made.files)
+    fsspec.filesystem("memory").pipe({"a-base-is-missing/" + name: content for name, content in files.items()})
+    out = {name: numpy.zeros_like(array) for name, array in merged.items()}
+    with pytest.raises(lmcodec.BaseError):
+        lmcodec.numpy.load_into(out, "memory://a-base-is-missing/org/sub/merged.lmc/org-sub-merged.safetensors.lmc")
+    assert not any(array.any() for array in out.values())
 
 
 # ---- lists ----
