@@ -33,10 +33,8 @@ def run(function: Callable[[], _Result], cancel: ctypes.c_int) -> _Result:
         return function()
     call = _Call(function)
     try:
-        try:
-            threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
-        except RuntimeError:  # the system gives no more threads, or Python 3.12 ends
-            call.work()
+        if not call.start():
+            return function()
         _system.wait(call.done)
     except BaseException:
         call.is_dropped = True
@@ -58,9 +56,17 @@ class _Call(Generic[_Result]):
         self.results: list[_Result] = []
         self.error: BaseException | None = None
 
-    def work(self) -> None:
-        self.has_begun = True
+    def start(self) -> bool:
+        """Starts a thread for the call. False if the system gives no more threads, or Python 3.12 ends."""
         try:
+            threading.Thread(target=self.work, name="lmcodec", daemon=True).start()
+        except RuntimeError:
+            return False
+        return True
+
+    def work(self) -> None:
+        try:
+            self.has_begun = True
             if not self.is_dropped:
                 self.results.append(self.function())
         except BaseException as error:
@@ -68,36 +74,37 @@ class _Call(Generic[_Result]):
         finally:
             self.done.set()
 
-    def wait(self) -> None:
-        """Waits for the end of a call that was dropped. One that has not started will do nothing."""
-        while self.has_begun and not self.done.is_set():
+    def wait(self) -> list[BaseException]:
+        """Waits for the end of a call in another thread, and returns what signal handlers have raised meanwhile. A call
+        that was dropped before it has begun will do nothing."""
+        raised: list[BaseException] = []
+        while (self.has_begun or not self.is_dropped) and not self.done.is_set():
             try:
                 _system.wait(self.done)
-            except KeyboardInterrupt:
-                pass
+            except BaseException as interrupt:  # the thread writes to memory that the caller would free
+                raised.append(interrupt)
+        return raised
 
 
 def share(function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
     """Calls function(part) for each part, each in a thread, the last one in this. Raises what one of them raised.
 
-    For calls that end soon: an interrupt waits for all of them.
+    For calls that end soon: an interrupt waits for all that have begun.
     """
     calls = [_Call(functools.partial(function, part)) for part in parts]
     mine = calls[-1:]
-    interrupts: list[BaseException] = []
-    for call in calls[:-1]:
-        try:
-            threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
-        except RuntimeError:  # the system gives no more threads, or Python 3.12 ends
-            mine.append(call)
-    for call in mine:
-        call.work()
+    raised: list[BaseException] = []
+    try:
+        mine += [call for call in calls[:-1] if not call.start()]
+        for call in mine:
+            call.work()
+    except BaseException as interrupt:
+        raised.append(interrupt)
+        for call in calls:
+            call.is_dropped = True
     for call in calls:
-        while not call.done.is_set():
-            try:
-                _system.wait(call.done)
-            except KeyboardInterrupt as interrupt:  # the threads write to memory that the caller would free
-                interrupts.append(interrupt)
-    for failure in (*interrupts, *(call.error for call in calls)):
+        if call not in mine:
+            raised += call.wait()
+    for failure in (*raised, *(call.error for call in calls)):
         if failure is not None:
             raise failure

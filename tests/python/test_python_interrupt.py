@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy
@@ -10,6 +11,7 @@ import pytest
 
 import lmcodec
 import lmcodec.numpy
+from lmcodec import _system, _waiting
 
 # A background job of a shell ignores the interrupt, and so would what it starts.
 SLOW = """
@@ -96,6 +98,55 @@ def test_no_thread_works_on_after_an_interrupt():
     time.sleep(0.05)
     child.send_signal(signal.SIGINT)
     assert child.communicate(timeout=60)[0] == "same\n"
+
+
+class Stopped(BaseException):
+    """What the signal handler of a program raises."""
+
+
+def interrupted(function, *errors):
+    """The function, after whose first calls such a handler runs."""
+    left = list(errors)
+
+    def call(*args):
+        function(*args)
+        if left:
+            raise left.pop(0)
+    return call
+
+
+@pytest.mark.parametrize("place", ["wait", "start"])
+def test_threads_end_before_what_a_signal_handler_raises_is_seen(place, monkeypatch):
+    ended = []
+
+    def work(part):
+        time.sleep(0 if part == 2 else 0.2)  # the last one is done in the main thread
+        ended.append(part)
+
+    if place == "wait":
+        monkeypatch.setattr(_system, "wait", interrupted(lambda done: time.sleep(0.01), Stopped(), SystemExit()))
+    else:
+        monkeypatch.setattr(threading.Thread, "start", interrupted(threading.Thread.start, Stopped()))
+    with pytest.raises(Stopped):
+        _waiting.share(work, range(3))
+    seen = len(ended)
+    time.sleep(0.4)
+    assert seen == len(ended) and (seen == 3 or place == "start")
+
+
+def test_a_call_ends_before_what_signal_handlers_raise_is_seen(monkeypatch):
+    flag, ended = _waiting.new_flag(), []
+
+    def work():
+        while not flag.value:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        ended.append(True)
+
+    monkeypatch.setattr(_system, "wait", interrupted(lambda done: time.sleep(0.01), Stopped(), SystemExit()))
+    with pytest.raises(Stopped):
+        _waiting.run(work, flag)
+    assert ended == [True]
 
 
 def test_calls_do_without_a_thread(large, directory, monkeypatch):
