@@ -302,6 +302,44 @@ def test_a_pickle_opens_the_file_again(with_base, monkeypatch):
         pickle.loads(whole)
 
 
+def replace(path, folder, new):
+    """By a file with the same header, and another content."""
+    lmcodec.numpy.save_file({"w": -new["w"]}, path, base=os.path.join(folder, "old.lmc"))
+    os.utime(path, (1, 1))
+
+
+def test_a_pickle_refuses_a_file_with_the_same_header(with_base):
+    path, folder, new = with_base
+    with lmcodec.safe_open(path, "np", base_dirs=[folder]) as file:
+        whole = pickle.dumps(file)
+    assert equal(pickle.loads(whole).get_tensors(), new)
+    replace(path, folder, new)
+    with pytest.raises(lmcodec.DataError, match="has changed"):
+        pickle.loads(whole)
+
+
+def refused_in_child(file, queue):
+    try:
+        queue.put(file.get_tensor("w").tobytes())
+    except lmcodec.DataError as error:
+        queue.put(str(error))
+
+
+@pytest.mark.posix
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_refuses_a_file_that_was_replaced(with_base):
+    path, folder, new = with_base
+    context = multiprocessing.get_context("fork")
+    with lmcodec.safe_open(path, "np", base_dirs=[folder]) as file:
+        replace(path, folder, new)
+        queue = context.Queue()
+        child = context.Process(target=refused_in_child, args=(file, queue))
+        child.start()
+        assert "has changed" in str(queue.get(timeout=60))
+        child.join()
+        assert file.get_tensor("w").tobytes() == new["w"].tobytes()
+
+
 def read_in_child(file, expected, queue):
     queue.put(file.get_tensor("w").tobytes() == expected and file.get_slice("w")[3].nbytes == 1200)
 

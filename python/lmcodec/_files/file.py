@@ -71,11 +71,15 @@ class _Listing(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Absolute paths of a file and of its base: other processes may have another working directory."""
+    """Absolute paths of a file and of its base: other processes may have another working directory.
+
+    stamp: what a file that replaces this one has otherwise.
+    """
 
     path: bytes
     base: bytes | None
     base_dirs: list[bytes]
+    stamp: tuple[int, int]
 
 
 class Handle:
@@ -234,7 +238,7 @@ class File:
         archive.
 
     Several threads may read one file. A child process may read the file of its parent. A pickle holds the paths: the
-    file is opened again where it is loaded, and must be the same.
+    file is opened again where it is loaded, and must be the same, with the same size and time of its last change.
     Raises OSError (no such file, not readable), DataError, UnsupportedError, LimitError, MemoryError. A closed file
     raises ClosedError.
     """
@@ -245,7 +249,8 @@ class File:
         handle = open_path(encode_path(path), None if base is None else encode_path(base), path_array(base_dirs))
         self._places = _Places(os.path.abspath(encode_path(path)),
                                None if base is None else os.path.abspath(encode_path(base)),
-                               [os.path.abspath(encode_path(folder)) for folder in base_dirs])
+                               [os.path.abspath(encode_path(folder)) for folder in base_dirs],
+                               _stamp_of(encode_path(path)))
         self._begin(handle)
 
     def _begin(self, handle: Handle) -> None:
@@ -534,7 +539,7 @@ class File:
                 if handle.base_count():
                     places = self._places
                     handle = open_path(places.path, places.base, path_array(places.base_dirs))
-                    if handle.header() != self._header:
+                    if handle.header() != self._header or _stamp_of(places.path) != places.stamp:
                         raise changed(os.fsdecode(places.path))
                     self._handle = handle
                 self._pid = os.getpid()
@@ -556,9 +561,15 @@ def changed(name: str) -> DataError:
 def _open_again(places: _Places, header_crc: int) -> File:
     """The file of a pickle."""
     file = File(places.path, base=places.base, base_dirs=places.base_dirs)
-    if zlib.crc32(file.header) != header_crc:
+    if zlib.crc32(file.header) != header_crc or file._places.stamp != places.stamp:
         raise changed(os.fsdecode(places.path))
     return file
+
+
+def _stamp_of(path: bytes) -> tuple[int, int]:
+    """Size and time of the last change. Numbers of devices and files may differ where other machines see the file."""
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
 
 
 @contextmanager
