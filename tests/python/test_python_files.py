@@ -1,12 +1,16 @@
 """Whole files and directories from Python."""
+import ctypes
+import gc
 import hashlib
 import os
+import weakref
 
 import numpy
 import pytest
 
 import lmcodec
 import lmcodec.numpy
+from lmcodec._files import writer
 
 
 def make_plain(path, seed=1, rows=400):
@@ -214,3 +218,22 @@ def test_the_name_decides_what_is_written(directory, name, plain, is_archive):
 def test_a_safetensors_file_has_no_base(plain, directory):
     with pytest.raises(lmcodec.LMCError, match="base"):
         lmcodec.serialize_file({}, os.path.join(directory, "b.safetensors"), base=plain)
+
+
+def test_what_was_written_is_let_go_at_once(directory):
+    """Without the cyclic collector, also if callbacks supply the content."""
+    content = numpy.arange(1000, dtype="u1")
+    owner = weakref.ref(content)
+
+    def entry_of(array):
+        def read(offset, address, nbytes):
+            ctypes.memmove(address, array.ctypes.data + offset, nbytes)
+        return writer.Entry("x", "U8", [1000], 0, None, read)
+
+    gc.disable()
+    try:
+        writer.write([entry_of(content)], os.path.join(directory, "a.lmc"), None)
+        del content
+        assert owner() is None
+    finally:
+        gc.enable()

@@ -75,11 +75,13 @@ class _Writer:
 
     def _guarded(self, read: Read) -> Any:
         """A C function for `read`. What it raises ends the call of the library."""
+        raised = self.raised  # and not self, which owns the function: such a cycle keeps the tensors
+
         def guarded(user: Any, offset: int, address: int, nbytes: int) -> int:
             try:
                 read(offset, address, nbytes)
             except BaseException as error:
-                self.raised.append(error)
+                raised.append(error)
                 return _abi.CANCELLED
             return _abi.OK
 

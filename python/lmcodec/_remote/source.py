@@ -18,6 +18,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from typing import Any, Coroutine, Iterable, Iterator, Mapping, NamedTuple
 
 from .. import _abi
@@ -196,7 +197,7 @@ class Source:
         self._blocks: dict[int, Ranges] = {}
         self._lock = threading.Lock()
         self._local = threading.local()  # failure: of a read of the library in this thread
-        self.read_function = _abi.READ(self._read)
+        self.read_function = _read_function(self)
         self.nbytes, self.version = expected or (-1, None)
         self._first = Ranges([(0, FIRST_NBYTES)])
         self._more: Ranges | None = None  # of a long header
@@ -303,7 +304,7 @@ class Source:
 
     # ---- what the library reads ----
 
-    def _read(self, user: Any, offset: int, destination: int, nbytes: int) -> int:
+    def _read(self, offset: int, destination: int, nbytes: int) -> int:
         try:
             self._copy(offset, destination, nbytes)
             return _abi.OK
@@ -348,3 +349,14 @@ class Source:
         self._local.failure = None
         if failure is not None:
             raise failure
+
+
+def _read_function(source: Source) -> Any:
+    """A C function that reads from a source, which owns it, and must live as long as it is called."""
+    reference = weakref.ref(source)
+
+    def read(user: Any, offset: int, destination: int, nbytes: int) -> int:
+        held = reference()
+        return _abi.IO if held is None else held._read(offset, destination, nbytes)
+
+    return _abi.READ(read)

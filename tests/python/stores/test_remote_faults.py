@@ -127,13 +127,13 @@ def test_a_failure_is_raised_in_its_thread(server):
         raised = []
 
         def read():
-            assert source._read(None, source.nbytes - 10, room.ctypes.data, 10) != 0
+            assert source._read(source.nbytes - 10, room.ctypes.data, 10) != 0
             with pytest.raises(OSError, match="503") as found:
                 source.raise_failure()
             raised.append(found.value)
 
         server.always = "503"
-        assert source._read(None, source.nbytes + 1, room.ctypes.data, 10) != 0
+        assert source._read(source.nbytes + 1, room.ctypes.data, 10) != 0
         thread = threading.Thread(target=read)
         thread.start()
         thread.join()

@@ -1,7 +1,9 @@
 """Servers that promise and send much: memory stays within what docs/remote.md says, whatever they do."""
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy
 import pytest
@@ -9,7 +11,10 @@ import pytest
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
+import fsspec  # noqa: E402
 import lmcodec  # noqa: E402
+import lmcodec.numpy  # noqa: E402
+import lmcodec.remote  # noqa: E402
 
 import forged_files  # noqa: E402
 from range_server import RangeServer  # noqa: E402
@@ -118,3 +123,17 @@ def test_a_long_header_comes_in_pieces(server, monkeypatch):
     text, mib = outcome(server, content, 'file.keys()', monkeypatch)
     assert "503" in text
     assert mib < 16 and max(nbytes for _, _, nbytes in server.requests) <= 16 << 20
+
+
+def test_what_was_fetched_is_let_go_at_once():
+    """Without the cyclic collector."""
+    fsspec.filesystem("memory").pipe("let-go/a.lmc", lmcodec.numpy.save({"w": numpy.arange(5000)}))
+    gc.disable()
+    try:
+        with lmcodec.remote.File("memory://let-go/a.lmc") as file:
+            source = weakref.ref(file._root.source)
+            assert bytes(file.read("w")) == numpy.arange(5000).tobytes()
+        del file
+        assert source() is None
+    finally:
+        gc.enable()
