@@ -229,7 +229,14 @@ class OpenFrame:
     def __init__(self, frame: Any) -> None:
         self._source, self._scratch = Buffer(frame), context()
         self._pointer = ctypes.c_void_p()
-        self._head = _read_info(self._source)
+        try:
+            self._head = _read_info(self._source)
+            self._create()
+        except BaseException:
+            self._source.__exit__()
+            raise
+
+    def _create(self) -> None:
         tail_nbytes = min(self._head.tail_nbytes, self._source.nbytes)
         self._scratch.check(_abi.frame_create(
             self._scratch.pointer, self._source.address, min(self._head.head_nbytes, self._source.nbytes),

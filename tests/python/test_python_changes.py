@@ -316,27 +316,10 @@ def test_changes_of_frames(share, kind):
     for wrong in (old[1:], old + numpy.array(1, kind)):
         with pytest.raises(lmcodec.BaseError):
             lmcodec.changes(frame, wrong)
+    cut = frame[:-3]
     with pytest.raises(lmcodec.LMCError):
-        lmcodec.changes(frame[:-3], old)
-
-
-@pytest.mark.parametrize("share", SHARE.values())
-@pytest.mark.parametrize("kind", ["f4", "f2", "f8", "u1"])
-def test_changes_of_frames(share, kind):
-    old = numpy.random.default_rng(3).standard_normal(300000).astype(kind)
-    new = changed({"t": old}, share)["t"]
-    frame = lmcodec.encode(new, base=old)
-    if lmcodec.info(frame).mode != "delta":
-        assert lmcodec.changes(frame, old) == (None, new.tobytes(), old.itemsize)
-        return
-    found = lmcodec.changes(frame, old)
-    expected = numpy.flatnonzero(old != new)
-    assert found.indices.tolist() == expected.tolist() and bytes(found.values) == new[expected].tobytes()
-    for wrong in (old[1:], old + numpy.array(1, kind)):
-        with pytest.raises(lmcodec.BaseError):
-            lmcodec.changes(frame, wrong)
-    with pytest.raises(lmcodec.LMCError):
-        lmcodec.changes(frame[:-3], old)
+        lmcodec.changes(cut, old)
+    cut += b"..."  # it can be resized: nothing holds it any longer
 
 
 def test_changes_want_the_base(directory):
