@@ -57,6 +57,8 @@ def publish(checkpoint_dir: Path, root: Path, version: int | None = None, *, key
     (no version in the name, one below the newest, a directory of deltas of slime or miles), NotADirectoryError, and as
     Run.add() does.
     """
+    if last is not None and last < 1:
+        raise ArgumentError("last is 1 or more, not %d" % last)
     folder, run, shown = os.fsdecode(checkpoint_dir), Run(root), os.fsdecode(root)
     number = _version_of(folder) if version is None else version
     if not os.path.isdir(folder):
@@ -223,8 +225,6 @@ def _mark(root: str) -> None:
 
 def _keep_last(run: Run, last: int, fsync: bool) -> None:
     """Removes the versions before the one without a base that the oldest of the newest `last` ones needs."""
-    if last < 1:
-        raise ArgumentError("last is 1 or more, not %d" % last)
     steps = run.steps()
     keys = [step.step for step in steps if step.chain == 0 and step.step <= steps[-last:][0].step]
     gone = [step.step for step in steps if keys and step.step < keys[-1]]

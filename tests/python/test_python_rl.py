@@ -252,6 +252,7 @@ def test_names_and_deltas(place):
     assert [step.step for step in rl.versions(place.root)] == [7]
     with pytest.raises(ArgumentError, match="last is 1 or more"):
         place.publish(9, last=0)
+    assert [step.step for step in rl.versions(place.root)] == [7]
     for path in (os.path.join(place.version(9), "config.json"), os.path.join(place.plain, "none")):
         with pytest.raises(NotADirectoryError):
             rl.publish(path, place.root, 10)
