@@ -160,7 +160,7 @@ def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | 
 def _bytes_of(tensor: torch.Tensor) -> Any:
     """The memory of a contiguous tensor of the host, as a buffer."""
     nbytes = tensor.numel() * tensor.element_size()
-    return (ctypes.c_ubyte * nbytes).from_address(tensor.data_ptr()) if nbytes else b""
+    return (ctypes.c_ubyte * nbytes).from_address(tensor.data_ptr()) if nbytes else bytearray()
 
 
 def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Mapping[str, str] | None = None, *,

@@ -160,6 +160,13 @@ def test_copies_of_bases_live_as_long_as_the_call(call, monkeypatch):
     assert made == frame if call == "encode" else torch.equal(made, tensor)
 
 
+def test_frames_without_content():
+    none = torch.empty(0)
+    frame = lmcodec.torch.encode(none)
+    assert lmcodec.torch.decode(frame, none) is none
+    assert torch.equal(lmcodec.torch.decode(lmcodec.torch.encode(none, base=none), torch.empty(0), base=none), none)
+
+
 @pytest.mark.parametrize("device", ["nothing", "cuda:x", -1, True, 1.5, "cpu:0:0"], ids=str)
 def test_devices_that_there_are_not(directory, device):
     path = os.path.join(directory, "a.lmc")
