@@ -64,6 +64,17 @@ def load_into(arrays: Mapping[str, Array], filename: Path, *, threads: int | Non
         file.get_tensors(list(arrays), out=arrays, progress=progress)
 
 
+@overload
+def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, Array]: ...
+
+
+@overload
+def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, threads: int | None = None,
+         base: Path | None = None, base_dirs: Sequence[Path] = (), storage_options: Mapping[str, Any] | None = None,
+         progress: Progress | None = None, **options: Any) -> Any: ...
+
+
+@objects.first_is_also("data")
 def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, threads: int | None = None,
          base: Path | None = None, base_dirs: Sequence[Path] = (), storage_options: Mapping[str, Any] | None = None,
          progress: Progress | None = None, **options: Any) -> Any:
@@ -116,8 +127,9 @@ def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[
 
 
 @overload
-def save(file: Mapping[str, Any], arr: Mapping[str, str] | None = None, metadata: Mapping[str, str] | None = None, *,
-         plain: bool = False, level: str = "default", threads: int | None = None) -> bytes: ...
+def save(tensor_dict: Mapping[str, Any], arr: Mapping[str, str] | None = None,
+         metadata: Mapping[str, str] | None = None, *, plain: bool = False, level: str = "default",
+         threads: int | None = None) -> bytes: ...
 
 
 @overload
@@ -126,6 +138,7 @@ def save(file: str | os.PathLike[str] | IO[bytes], arr: Any, *, level: str = "de
          progress: Progress | None = None, **options: Any) -> None: ...
 
 
+@objects.first_is_also("tensor_dict")
 def save(file: Any, arr: Any = None, metadata: Any = None, *, plain: bool = False, level: str = "default",
          threads: int | None = None, **options: Any) -> Any:
     """save(file, arr) writes an archive of what numpy.save() writes: load() reads it. save(arrays) and save(arrays,

@@ -76,6 +76,18 @@ def load_into(tensors: Mapping[str, torch.Tensor], filename: Path, *, threads: i
         file.get_tensors(list(tensors), out=tensors, progress=progress)
 
 
+@overload
+def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, torch.Tensor]: ...
+
+
+@overload
+def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
+         threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
+         storage_options: Mapping[str, Any] | None = None, progress: Progress | None = None,
+         **options: Any) -> Any: ...
+
+
+@objects.first_is_also("data")
 def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
          threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
          storage_options: Mapping[str, Any] | None = None, progress: Progress | None = None, **options: Any) -> Any:
@@ -183,8 +195,9 @@ def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Mappin
 
 
 @overload
-def save(obj: dict[str, torch.Tensor], f: Mapping[str, str] | None = None, metadata: Mapping[str, str] | None = None, *,
-         plain: bool = False, level: str = "default", threads: int | None = None) -> bytes: ...
+def save(tensors: dict[str, torch.Tensor], f: Mapping[str, str] | None = None,
+         metadata: Mapping[str, str] | None = None, *, plain: bool = False, level: str = "default",
+         threads: int | None = None) -> bytes: ...
 
 
 @overload
@@ -193,6 +206,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, level: str = "defau
          progress: Progress | None = None, **options: Any) -> None: ...
 
 
+@objects.first_is_also("tensors")
 def save(obj: Any, f: Any = None, metadata: Any = None, *, plain: bool = False, level: str = "default",
          threads: int | None = None, **options: Any) -> Any:
     """save(obj, f) writes an archive of what torch.save() writes: load() reads it. save(tensors) and save(tensors,

@@ -37,6 +37,13 @@ def little(tensors):
     return {name: numpy.asarray(array, array.dtype.newbyteorder("<")) for name, array in tensors.items()}
 
 
+def test_arguments_have_the_names_of_safetensors():
+    arrays = {"a": numpy.ones(3)}
+    content = lmcodec.numpy.save(tensor_dict=arrays, metadata={"a": "b"})
+    assert content == lmcodec.numpy.save(arrays, {"a": "b"})
+    assert lmcodec.numpy.load(data=content)["a"].tolist() == [1, 1, 1]
+
+
 def test_both_packages_read_and_write_alike(directory, tensors):
     official = pytest.importorskip("safetensors.numpy", reason=LEFT_OUT % "safetensors")
     path = os.path.join(directory, "a.safetensors")

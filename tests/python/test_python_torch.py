@@ -51,6 +51,15 @@ def test_both_packages_read_and_write_alike(directory, tensors):
     assert same(official.load(official.save(readable)), lmcodec.torch.load(official.save(readable)))
 
 
+def test_arguments_have_the_names_of_safetensors(directory):
+    tensors = {"a": torch.ones(3)}
+    content = lmcodec.torch.save(tensors=tensors, metadata={"a": "b"})
+    assert content == lmcodec.torch.save(tensors, {"a": "b"})
+    assert same(lmcodec.torch.load(data=content), tensors)
+    with pytest.raises(TypeError, match="'data'"):
+        lmcodec.torch.load(content, data=content)
+
+
 @pytest.mark.parametrize("threads", [1, 2, None])
 def test_archives(directory, tensors, threads):
     path = os.path.join(directory, "a.lmc")

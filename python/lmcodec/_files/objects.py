@@ -6,6 +6,7 @@ memory, and the framework reads that. A file that is no archive is the framework
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import shutil
@@ -115,3 +116,17 @@ def pack(write: Callable[[BinaryIO], object], to: Any, *, level: str = "default"
         for name in (work, work + ".lmc"):
             if os.path.lexists(name):
                 os.unlink(name)
+
+
+def first_is_also(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The first argument, named as the framework does, may be given by the name that safetensors has for it, too."""
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            if name not in options:
+                return function(*args, **options)
+            if args:
+                raise TypeError("%s() got multiple values for argument %r" % (function.__name__, name))
+            return function(options.pop(name), **options)
+        return call
+    return decorated
