@@ -7,6 +7,7 @@ numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
 
 import lmcodec  # noqa: E402
 import lmcodec.numpy  # noqa: E402
+from lmcodec._changes import versions  # noqa: E402
 
 SHARE = {"few": 0.003, "some": 0.05, "all": 1.0}
 
@@ -395,6 +396,29 @@ def test_versions(stream):
         delta = writer.delta(trained)
         assert reader.apply(delta) == version == reader.version == writer.version
         assert are_equal(trained, served)
+
+
+@pytest.mark.parametrize("is_received", [True, False])
+def test_a_writer_is_interrupted_while_its_copy_is_renewed(stream, is_received, monkeypatch):
+    writer, reader, trained, served, train = stream
+    reader.apply(writer.delta(trained))
+    overwrite = versions.overwrite
+
+    def interrupted(pairs, threads):
+        overwrite(pairs[:1], threads)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    train()
+    monkeypatch.setattr(versions, "overwrite", interrupted)
+    parts = writer.parts(trained)
+    delta = next(parts)
+    with pytest.raises(KeyboardInterrupt):
+        next(parts)
+    assert writer.version == 2
+    assert reader.apply(delta if is_received else writer.snapshot()) == 2 and are_equal(trained, served)
+    train()
+    assert reader.apply(writer.delta(trained)) == 3 and are_equal(trained, served)
 
 
 def test_versions_out_of_order(stream):

@@ -36,7 +36,9 @@ class DeltaWriter:
     level: "default", "fast" or "max". threads: None for one per core.
 
     The deltas are for a DeltaReader, which refuses those of another writer, and those that are out of order; apply()
-    and File take them too. One thread at a time may use a writer. A call that fails leaves its version as it was.
+    and File take them too. One thread at a time may use a writer. A call that fails leaves its version as it was. One
+    that is interrupted at its very end, while the copy is renewed, has made the version: readers without the delta need
+    a snapshot.
     """
 
     def __init__(self, state: State, *, level: str = "default", threads: int | None = None) -> None:
@@ -79,8 +81,14 @@ class DeltaWriter:
             if self._version != version - 1:
                 raise ArgumentError("version %d was made while its parts were made for another state" % version)
             last = {name: bases.get(name) or copy_of(entry) for name, entry in entries.items()}
-            overwrite([(last[name], entry) for name, entry in entries.items()], thread_count_of(self._threads))
-        self._last, self._version = last, version
+            pairs = [(last[name], entry) for name, entry in entries.items()]
+            try:
+                overwrite(pairs, thread_count_of(self._threads))
+            except BaseException:  # of a signal handler: some tensors may be of the last version
+                overwrite(pairs, 1)
+                raise
+            finally:
+                self._last, self._version = last, version
 
     def _packed(self, entries: Mapping[str, Entry], bases: Mapping[str, Entry] | None, version: int, part: int,
                 part_count: int, is_snapshot: bool = False) -> bytes:
