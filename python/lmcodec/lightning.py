@@ -63,6 +63,13 @@ class CheckpointIO(_Base):  # type: ignore[misc]
         self._latest: tuple[str, ...] = ()  # links that the next checkpoint may need; the last one is its base
         self._lock = threading.Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Writes `checkpoint` to `path`, whole or not at all. It replaces a file there."""
         if storage_options is not None:

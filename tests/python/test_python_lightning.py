@@ -1,6 +1,8 @@
 """lmcodec.lightning: a Trainer saves, resumes and removes checkpoints that are archives."""
+import copy
 import importlib
 import os
+import pickle
 import subprocess
 import sys
 
@@ -167,6 +169,21 @@ def test_bases_of_one_folder_stay_when_another_is_saved_to(directory):
     plugin.remove_checkpoint(paths[1])
     plugin.remove_checkpoint(paths[0])
     assert len(os.listdir(os.path.join(directory, "one", ".lmc-bases"))) == 1
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda plugin: pickle.loads(pickle.dumps(plugin))],
+                         ids=["deepcopy", "pickle"])
+def test_copies_of_the_plugin(directory, copied):
+    """Trainers that start processes pickle it. A copy goes on with the chain."""
+    plugin = CheckpointIO(max_chain=3)
+    paths = [os.path.join(directory, "%d.ckpt" % step) for step in range(3)]
+    for step, path in enumerate(paths):
+        plugin.save_checkpoint({"weights": torch.arange(50000.) + step}, path)
+        plugin = copied(plugin)
+    with lmcodec.File(paths[2]) as file:
+        assert file.base_name is not None
+    for step, path in enumerate(paths):
+        assert torch.equal(plugin.load_checkpoint(path)["weights"], torch.arange(50000.) + step)
 
 
 def test_plain_checkpoints(directory):
