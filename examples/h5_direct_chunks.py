@@ -23,7 +23,7 @@ def load_library():
     """libh5lmc.so exports the calls of lmc_h5.h. ctypes lets other threads run meanwhile."""
     for directory in os.environ.get("HDF5_PLUGIN_PATH", "").split(os.pathsep):
         path = os.path.join(directory, "libh5lmc.so")
-        if os.path.exists(path):
+        if directory and os.path.exists(path):
             library = ctypes.CDLL(path)
             library.lmc_h5_last_error.restype = ctypes.c_char_p
             return library

@@ -288,5 +288,6 @@ lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t valu
     if (!ctx)
         return h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
     const void *const src = chunk ? chunk : "";
-    return h5_chunk_encode(ctx, &params, src, chunk_nbytes, dst, dst_capacity, dst_nbytes);
+    /* more room than that is not looked at */
+    return h5_chunk_encode(ctx, &params, src, chunk_nbytes, dst, bound, dst_nbytes);
 }

@@ -145,6 +145,7 @@ def test_compress(path, weights):
             # left alone
             file.create_dataset("gzip", data=weights, compression="gzip")
             file.create_dataset("shuffle", data=weights, shuffle=True)
+            file.create_dataset("scaled", data=numpy.arange(100000, dtype="i4"), scaleoffset=0)
             file["small"] = weights[0]
             file["scalar"] = 7.5
             file["text"] = "x" * 100000
@@ -160,6 +161,7 @@ def test_compress(path, weights):
         assert found.pop(name) == ("lmc",), name
     assert found.pop("checked") == ("lmc", "fletcher32")
     assert found.pop("gzip") == ("deflate",) and found.pop("shuffle") == ("shuffle",)
+    assert found.pop("scaled") == ("scaleoffset",)
     assert not any(found.values()), found
     with h5py.File(path) as file:
         for name in ("item", "created", "growing", "chunked", "checked"):

@@ -86,7 +86,9 @@ def _wrapped(original: Any) -> Any:
 
 def _options(settings: _Settings, shape: Any, dtype: Any, data: Any, given: dict[str, Any]) -> dict[str, Any]:
     """What is to be added to the options of a dataset."""
-    if any(given.get(option) not in (None, False) for option in _DECIDED) or given.get("chunks") is False:
+    # 0 is a wish, too: scaleoffset=0 finds the scale itself
+    wishes = [given.get(option) for option in _DECIDED]
+    if any(wish is not None and wish is not False for wish in wishes) or given.get("chunks") is False:
         return {}
     found = _describe(shape, dtype, data)
     if found is None:

@@ -51,7 +51,7 @@ class DatasetReport(Sizes):
 
 
 def inspect(file: str | os.PathLike[str] | Any) -> dict[str, DatasetReport]:
-    """How each dataset of a file is stored. No chunk is decoded; of each chunk with LMC the head is read.
+    """How each dataset of a file is stored. All stored chunks are read, and none is decoded.
 
     file: a path, or an open h5py.File, Group or Dataset.
     Raises OSError. HDF5 itself may crash on a file that somebody has forged: docs/hdf5-filter.md, section 6.
