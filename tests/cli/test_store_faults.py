@@ -412,6 +412,7 @@ def test_store_of_a_newer_version(tool, directory, command):
     check(tree_of(store) == before, "it was changed")
 
 
+@pytest.mark.posix("links that lead to themselves")
 def test_drop_of_what_cannot_be_read(tool, directory):
     """A model that no call can read may go, and does not keep others."""
     store, made = family(tool, directory)
