@@ -42,9 +42,9 @@ struct lmc_st_file {
     st_bases bases;               /* archives: tensors that were coded against another one */
     st_base_slots *base;          /* archives with a base file: base/base_file.h; else NULL */
     const lmc_st_file *dependent; /* the open file whose base this one is; else NULL */
-    const lmc_st_file
-        *owner;       /* that file if it has opened this one, and closes it: what this one refers to outside
-                                   * of itself is its owner's, or an owner's of that */
+    /* The open file that has opened this one as its base, and closes it; NULL: the caller does. What this file refers
+     * to outside of itself belongs to its owner, or to that one's, and so on. */
+    const lmc_st_file *owner;
     int is_from_path; /* 0: read from a descriptor, the path is a label */
     pthread_mutex_t shapes_lock;
     uint64_t **shapes; /* of tensors above ST_RANK_KEPT that were asked for; NULL before the first one */

@@ -182,11 +182,12 @@ typedef struct search {
     char other[256];      /* what was there instead: the last one */
 } search;
 
-static void tell_of_other(search *search, const char *path, const char *what)
+/* link: " " before a verb whose subject is the path, ": " before a sentence. */
+static void tell_of_other(search *search, const char *path, const char *link, const char *what)
 {
     char shown[120];
     lmc_text_escape(shown, sizeof shown, path, strlen(path));
-    snprintf(search->other, sizeof search->other, "; %s %.100s", shown, what);
+    snprintf(search->other, sizeof search->other, "; %s%s%.100s", shown, link, what);
 }
 
 static int is_same_file(const lmc_st_file *a, const lmc_st_file *b)
@@ -231,7 +232,7 @@ static lmc_status try_path(search *search, const char *path, int is_named)
         const int is_self = candidate && !is_named && is_same_file(file, candidate);
         if (fault && !is_self &&
             (candidate || is_named || (cause.os_errno != ENOENT && cause.os_errno != ENOTDIR)))
-            tell_of_other(search, path, fault);
+            tell_of_other(search, path, candidate ? " " : ": ", fault);
         lmc_st_close(candidate);
         return status == LMC_ERR_NOMEM ? status : LMC_OK;
     }
@@ -262,7 +263,7 @@ static lmc_status try_directory(search *search, const char *directory, const cha
     const char *const fault = os_components_fault(name);
     lmc_status status = LMC_OK;
     if (fault) {
-        tell_of_other(search, name, fault);
+        tell_of_other(search, name, " ", fault);
         return LMC_OK;
     }
     for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
@@ -317,7 +318,7 @@ static lmc_status try_neighbours(search *search)
         search->is_settled =
             search->found_fit == ST_BASE_FITS || (is_known && search->found_fit != ST_BASE_DIFFERS);
         if (search->found_fit == ST_BASE_DIFFERS) { /* run.json may be older than the steps */
-            tell_of_other(search, search->found->path, "holds other content");
+            tell_of_other(search, search->found->path, " ", "holds other content");
             lmc_st_close(search->found);
             search->found = NULL;
             search->is_found_known = 0;

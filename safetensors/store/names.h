@@ -11,7 +11,7 @@
 
 #define ST_STORE_SEGMENT_COUNT_MAX 32
 
-/* Of the mark. */
+/* The version that the mark of a store states. */
 #define ST_STORE_VERSION 1
 
 /* Why a text cannot be the name of a model, as the end of a sentence: "has an empty segment". NULL: it can. */

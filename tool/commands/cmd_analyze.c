@@ -229,7 +229,7 @@ static double share(double part, double whole)
     return whole == 0 ? 0 : part / whole;
 }
 
-/* Of the values that were compared with those of the file before, the share that has changed; and of their bits. */
+/* The share of the values compared with those of the file before that has changed, and the share of their bits. */
 static double changed_share(const cli_analysis *analysis)
 {
     return share((double)analysis->changed_count, (double)analysis->pair_count);

@@ -22,9 +22,9 @@ lmc_status cli_diff_contents(const lmc_st_file *a, const lmc_st_file *b, cli_pai
                              const lmc_st_common *common, lmc_st_diag *diag);
 
 /* Compares two open files and prints what differs. label: the file's name, which is printed with it; may be NULL.
- * *separator: what --json prints before the object, which then becomes what stands before the next one of an array;
- * nothing is printed of files that cannot be compared. It may be NULL. Returns the exit status: CLI_BAD_DATA if they
- * differ. */
+ * *separator: what --json prints before the object; a call that prints one sets it to what separates the next object
+ * of an array. Files that cannot be compared print nothing. separator may be NULL. Returns the exit status:
+ * CLI_BAD_DATA if they differ. */
 int cli_diff_files(const cli_args *args, const lmc_st_file *a, const lmc_st_file *b, const char *label,
                    const char **separator);
 
