@@ -11,12 +11,12 @@ LINKS = {"shared": ["-shlib"], "static-exported": ["-Wl,--export-dynamic"], "sta
 CHUNKS_NBYTES = 1 << 20  # of the content that one_file.py writes
 
 
-def build(directory, link):
-    """Compiles programs/h5_program.c with the compiler that Debian's HDF5 comes with."""
+def build(directory, link, *more):
+    """Compiles programs/h5_program.c, with more options, by the compiler that Debian's HDF5 comes with."""
     need_command("h5cc", "libhdf5-dev")
     program = os.path.join(directory, "program-" + link)
     command = ["h5cc", *LINKS[link], "-Wall", "-Wextra", "-Werror", "-o", program,
-               os.path.join(PROGRAMS, "h5_program.c")]
+               os.path.join(PROGRAMS, "h5_program.c"), *more]
     done = subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     check(done.returncode == 0, "%s: %s" % (command, done.stdout.decode()))
     needed = subprocess.run(["readelf", "-d", program], stdout=subprocess.PIPE, check=True).stdout.decode()
@@ -61,6 +61,27 @@ def test_round_trip(world, directory, link):
     action = "read-bytes" if link == "static" else "read"
     for bed in world.beds:
         world.program(bed, "one_file", action, path, "1")
+
+
+def test_program_with_the_same_names(world, directory):
+    """A program that exports functions of the names that the plugin's have: the plugin calls its own."""
+    listed = subprocess.run(["nm", "-D", "--defined-only", world.plugin], stdout=subprocess.PIPE, check=True)
+    names = {line.split()[2].split("@")[0] for line in listed.stdout.decode().splitlines()}
+    names = sorted(name for name in names if name.startswith("lmc_h5_"))
+    check(names, "the plugin exports no calls")
+    source = os.path.join(directory, "same_names.c")
+    with open(source, "w", encoding="ascii") as file:
+        file.write("#include <stdlib.h>\n")
+        file.writelines("void %s(void);\nvoid %s(void) { abort(); }\n" % (name, name) for name in names)
+    program = build(directory, "shared", source, "-Wl,--export-dynamic")
+    by_h5py, content = write_content(world, directory)
+    back = os.path.join(directory, "back")
+    path = os.path.join(directory, "by-program.h5")
+    world.run(program, "read", by_h5py, back).expect(0)
+    check(read(back) == read(content), "the program reads other numbers in a file of h5py's")
+    world.run(program, "write", path, content, 0).expect(0)
+    world.run(program, "read", path, back).expect(0)
+    check(read(back) == read(content), "the program reads other numbers")
 
 
 def test_no_environment(world, directory):
