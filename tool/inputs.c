@@ -36,9 +36,11 @@ static int check_base_file(const char *path)
     const int fd = os_open(OS_HERE, path);
     if (fd < 0)
         return cli_fail_os(path, errno, "cannot open");
-    const int is_file = os_fstat(fd, &found) == 0 && found.kind == OS_FILE;
+    const int failed = os_fstat(fd, &found);
     (void)os_close(fd);
-    if (is_file)
+    if (failed)
+        return cli_fail_os(path, failed, "cannot read");
+    if (found.kind == OS_FILE)
         return CLI_OK;
     cli_set_diag(&diag, path, LMC_ERR_ARG, "is not a regular file (a pipe, socket or device)");
     return cli_report(&diag);
