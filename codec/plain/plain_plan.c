@@ -40,8 +40,8 @@
 typedef struct trial {
     lmc_split split;
     double cost;
-    double code_nbits; /* of it, the code of the symbols */
-    double low_saved;  /* and so much it is lower for a code of the low plane */
+    double code_nbits; /* the part of `cost` that the symbols' code takes */
+    double low_saved;  /* what a code of the low plane is thought to save; `cost` is lower by so much */
 } trial;
 
 typedef struct decider {
@@ -352,8 +352,8 @@ static double plane_nbits(const lmc_coding *coding, unsigned plane, const uint32
     return coded < stored ? coded : stored;
 }
 
-/* What symbols, low bits without a code, and escapes of a split take with the symbols' code as it was built, in bits an
- * element. */
+/* What symbols, low bits and escapes take with the table that was built for the symbols, and with none for the low
+ * plane, in bits an element. */
 static double coded_nbits(const decider *d, const trial *t, const lmc_table *table)
 {
     uint32_t weight[256], largest;
@@ -450,13 +450,13 @@ static lmc_status try_rans(const decider *d, const lmc_content *content, const t
         .is_low_coded = has_low_code,
         .block_values = UINT64_C(1) << block_log2};
     const lmc_table *const table = coding->table[LMC_PLANE_SYMBOLS];
-    const double high_nbits = lmc_high_nbits(element_nbytes);
-    const double known_nbits = table ? coded_nbits(d, best, table) : high_nbits;
+    const double stored_nbits = lmc_high_nbits(element_nbytes);
     lmc_rans_choice choice;
     if (d->sums.total < d->sample->seen_count / 2 || coding->flexible[LMC_PLANE_SYMBOLS])
         return LMC_OK;
+    const double prefix_nbits = table ? coded_nbits(d, best, table) : stored_nbits;
     lmc_rans_choose(&request, &choice);
-    if (choice.nbits >= (known_nbits < high_nbits ? known_nbits : high_nbits) * (1 - RANS_GAIN_MIN))
+    if (choice.nbits >= (prefix_nbits < stored_nbits ? prefix_nbits : stored_nbits) * (1 - RANS_GAIN_MIN))
         return LMC_OK;
     if (coding->offsets.column_count > 0) {
         const lmc_exact_request exact = {content, &coding->offsets, &choice.split, request.block_values,
