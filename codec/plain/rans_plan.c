@@ -33,12 +33,6 @@ static void escape_rare(uint32_t weight[256])
     }
 }
 
-/* The share of the values that are not masked. */
-static double kept_share(const lmc_rans_request *request)
-{
-    return (double)request->sums->total / (double)request->sample->seen_count;
-}
-
 /* What weights take, in bits a value, without low bits. Rare symbols take the room of others, since no frequency is
  * below 1. */
 static double price(const lmc_rans_request *request, const lmc_symbol_counts *c, const uint32_t weight[256])
@@ -56,7 +50,7 @@ static double price(const lmc_rans_request *request, const lmc_symbol_counts *c,
     }
     const double escapes = c->symbol_mask > 255 ? weight[LMC_FMT_SYMBOL_ESCAPE] : 0;
     return (nbits + escapes * ESCAPE_NBITS) / c->total + lmc_log2(sum) +
-           FREQUENCY_NBITS * used / ((double)request->sample->value_count * kept_share(request));
+           FREQUENCY_NBITS * used / (double)request->sample->value_count;
 }
 
 void lmc_rans_finish(const lmc_rans_request *request, const lmc_split *split, uint32_t weight[256],
@@ -79,8 +73,7 @@ void lmc_rans_finish(const lmc_rans_request *request, const lmc_split *split, ui
 void lmc_rans_choose(const lmc_rans_request *request, lmc_rans_choice *choice)
 {
     const lmc_high_sums *const sums = request->sums;
-    const double block_values =
-        (double)lmc_min_u64(request->block_values, request->sample->value_count) * kept_share(request);
+    const double block_values = (double)lmc_min_u64(request->block_values, request->sample->value_count);
     uint32_t weight[256];
     const unsigned sign_place = request->element_nbytes == 1 && request->sample->rotation;
     choice->nbits = 1e9;
@@ -115,6 +108,6 @@ void lmc_rans_choose(const lmc_rans_request *request, lmc_rans_choice *choice)
             memcpy(choice->weight, weight, sizeof weight);
         }
     }
-    const int carries = choice->split.low_nbits > 0 && !request->is_low_coded;
+    const int carries = choice->split.low_nbits > 0;
     choice->nbits += 8 * (LMC_RANS_HEAD_NBYTES - (carries ? LMC_FMT_RANS_CARRIED_NBYTES : 0)) / block_values;
 }

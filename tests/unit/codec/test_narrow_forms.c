@@ -109,10 +109,9 @@ LMC_TEST(test_powers_of_two_for_scales)
 LMC_TEST(test_small_floats_without_a_scale)
 {
     enum { COLUMNS = 4096, COUNT = 64 * COLUMNS };
-    for (uint64_t seed = 8; seed < 16; seed++) {
-        const lmc_dtype dtype = seed % 2 ? LMC_DTYPE_F16 : LMC_DTYPE_BF16;
+    for (uint64_t seed = 4; seed < 8; seed++) {
         double row_size = 0;
-        random_state = seed / 2;
+        random_state = seed;
         for (size_t k = 0; k < COUNT; k++) {
             if (k % COLUMNS == 0) {
                 const double root = 1 + normal() / 10;
@@ -124,10 +123,10 @@ LMC_TEST(test_small_floats_without_a_scale)
                 log++;
             const double step = data_power_of_2(log - 3),
                          rounded = (double)(int)(magnitude / step + 0.5) * step;
-            const uint64_t value = data_float_bits(dtype, x < 0 ? -rounded : rounded);
+            const uint64_t value = data_float_bits(LMC_DTYPE_BF16, x < 0 ? -rounded : rounded);
             memcpy(content + k * 2, &value, 2);
         }
-        lmc_params params = frame_params(dtype, LMC_LEVEL_DEFAULT, 0);
+        lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 0);
         params.row_nbytes = COLUMNS * 2;
         CU_ASSERT((double)round_trip(&params, COUNT * 2) <= 0.349 * (COUNT * 2));
     }
