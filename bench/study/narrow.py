@@ -77,12 +77,14 @@ def nf4_groups(length):
     return quantise
 
 
-def fp8_blocks(rounded, limit):
+def fp8_blocks(rounded, limit, length):
+    """A scale for each block of `length` rows and columns; 0: the tensor."""
     def quantise(matrix):
         out = numpy.empty_like(matrix)
-        for row in range(0, matrix.shape[0], FP8_BLOCK):
-            for column in range(0, matrix.shape[1], FP8_BLOCK):
-                place = slice(row, row + FP8_BLOCK), slice(column, column + FP8_BLOCK)
+        step = length or max(matrix.shape)
+        for row in range(0, matrix.shape[0], step):
+            for column in range(0, matrix.shape[1], step):
+                place = slice(row, row + step), slice(column, column + step)
                 scale = scale_of(numpy.abs(matrix[place]).max(), limit)
                 out[place] = rounded(matrix[place] / scale) * scale
         return out
@@ -113,8 +115,10 @@ KINDS = {
     "int4, per 128": (integers(7, 128), ["BF16"]),
     "int4, per 64": (integers(7, 64), ["BF16"]),
     "int4, per 32": (integers(7, 32), ["F32", "BF16", "F16"]),
-    "fp8 e4m3, per block of 128 x 128": (fp8_blocks(rounded_to_e4m3, E4M3_MAX), ["F32", "BF16"]),
-    "fp8 e5m2, per block of 128 x 128": (fp8_blocks(rounded_to_e5m2, E5M2_MAX), ["BF16"]),
+    "fp8 e4m3, without a scale": (rounded_to_e4m3, ["BF16", "F16"]),
+    "fp8 e4m3, a scale per tensor": (fp8_blocks(rounded_to_e4m3, E4M3_MAX, 0), ["BF16"]),
+    "fp8 e4m3, per block of 128 x 128": (fp8_blocks(rounded_to_e4m3, E4M3_MAX, FP8_BLOCK), ["F32", "BF16"]),
+    "fp8 e5m2, per block of 128 x 128": (fp8_blocks(rounded_to_e5m2, E5M2_MAX, FP8_BLOCK), ["BF16"]),
     "NF4, per 64": (nf4_groups(64), ["BF16", "F16"]),
 }
 BYTES_OF = {"F64": lambda values: values.astype("<f8"), "F32": lambda values: values, "BF16": to_bf16,

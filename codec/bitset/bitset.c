@@ -1,9 +1,9 @@
 /*
- * bitset.c - chooses and codes the form of a bitset. In a hierarchical bitmap two neighbours make a pair. Three bitsets
- * say: is a bit of the pair set; of such pairs, are both set; of the others, is it the second bit. The first two are
- * coded as bitsets again. Each has at most half as many bits, and a larger share of them is set, until a bitmap suits
- * them. That stays within 0.7 % of the entropy. Gaps between members are Rice-coded: low bits as planes, quotients as
- * unary planes, each of which is a bitmap of the quotients that the one before it leaves.
+ * bitset.c - chooses the mode of a bitset, and codes it. In a hierarchical bitmap two neighbours make a pair. Three
+ * bitsets say: is a bit of the pair set; of such pairs, are both set; of the others, is it the second bit. The first
+ * two are coded as bitsets again. Each has at most half as many bits, and a larger share of them is set, until a
+ * bitmap suits them. That stays within 0.7 % of the entropy. Gaps between members are Rice-coded: low bits as planes,
+ * quotients as unary planes, each of which is a bitmap of the quotients that the one before it leaves.
  */
 #include "codec/bitset/bitset.h"
 

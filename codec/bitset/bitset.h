@@ -1,5 +1,5 @@
 /*
- * bitset.h - a bitset in its smallest form (format.md "Bitsets"): a bitmap, gaps between members, or a
+ * bitset.h - a bitset in its smallest mode (format.md "Bitsets"): a bitmap, gaps between members, or a
  * hierarchical bitmap, whose parts are bitsets again. common/bits.h says how its words are kept.
  */
 #ifndef LMC_CODEC_BITSET_BITSET_H
@@ -17,7 +17,7 @@ void lmc_bitset_invert(uint64_t *bitset, size_t n);
 /* About how many bits a coded bitset of n bits with m set takes. */
 double lmc_bitset_cost_nbits(size_t n, size_t m);
 
-/* Writes n >= 1 bits in the form that is smallest by estimate. Returns the bytes, or 0 when they would exceed
+/* Writes n >= 1 bits in the mode that is smallest by estimate. Returns the bytes, or 0 when they would exceed
  * `capacity`. Uses scratch->gaps and scratch->hierarchy; bitset lies elsewhere. */
 size_t lmc_bitset_encode(const lmc_kernels *kernels, lmc_scratch *scratch, const uint64_t *bitset, size_t n,
                          uint8_t *dst, size_t capacity);

@@ -1,6 +1,6 @@
 /*
  * buckets.h - codes a plane of symbols that are mostly small, without a table (format.md "Bucket code"). For each
- * bucket a bitset tells which symbols lie beyond it; each bitset takes its smallest form.
+ * bucket a bitset tells which symbols lie beyond it; each bitset takes its smallest mode.
  */
 #ifndef LMC_CODEC_BITSET_BUCKETS_H
 #define LMC_CODEC_BITSET_BUCKETS_H

@@ -32,8 +32,11 @@
 
 /* Costs of a class: in the plan, and in each block on top of its bucket code. */
 #define CLASS_PLAN_NBITS 24
-#define BITSET_NBITS 64      /* in blocks of BITSET_BLOCK_VALUES and more; it falls with the block to ... */
-#define BITSET_NBITS_LEAST 8 /* ... this; measured */
+
+/* What a bitset takes beside its bits, measured: so many bits in blocks of BITSET_BLOCK_VALUES and more, and less in
+ * smaller ones, down to BITSET_NBITS_LEAST. */
+#define BITSET_NBITS 64
+#define BITSET_NBITS_LEAST 8
 #define BITSET_BLOCK_VALUES 65536
 #define BITSET_LOSS 1.012 /* about the cost of a coded bitset over its entropy */
 #define ESCAPE_NBITS 16

@@ -329,10 +329,8 @@ lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const lmc_c
                                    .base_values = ctx->base_values};
         nbytes = lmc_delta_encode(&job, block, dst, &entry->content_hash, &entry->base_hash);
     } else if (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw) {
-        const lmc_narrow_coder coder = {{kernels, &plan->decision.coding, &ctx->scratch},
-                                        &plan->choice.narrow,
-                                        &plan->choice.order,
-                                        plan->choice.likely};
+        const lmc_narrow_coder coder = {
+            {kernels, &plan->decision.coding, &ctx->scratch}, &plan->choice.narrow, &plan->choice};
         nbytes = lmc_narrow_block_encode(&coder, block, dst, &entry->content_hash);
     } else if (info->mode == LMC_FRAME_CODED) {
         nbytes = lmc_block_store(kernels, block->src, block->nbytes, dst, &entry->content_hash);

@@ -7,9 +7,23 @@
 #include "codec/narrow/palette.h"
 
 /* A block with more exceptions than one element in so many is stored. */
-#define EXCEPTION_SHARE_MAX 4
+#define BLOCK_EXCEPTION_SHARE_MAX 4
 
 /* ---- narrow elements and groups ---- */
+
+/* The palette of n elements: that of the whole tensor and other values behind it, if all of them fit. */
+static unsigned find_palette(const lmc_narrow_coder *coder, const uint8_t *src, size_t n, uint8_t *palette,
+                             uint8_t *numbers)
+{
+    const unsigned nbytes = coder->narrow->wide_nbytes, known_count = coder->choice->palette_count;
+    if (known_count > 0 && known_count <= n) {
+        memcpy(palette, coder->choice->palette, (size_t)known_count * nbytes);
+        const unsigned found = lmc_palette_find(src, n, nbytes, 0, known_count, palette, numbers);
+        if (found > 0 && found <= n)
+            return found;
+    }
+    return lmc_palette_find(src, n, nbytes, n, 0, palette, numbers);
+}
 
 /* Finds the narrow elements and the groups of n >= 1 elements at src, in scratch. */
 static void find_narrow(const lmc_narrow_coder *coder, uint64_t first, const uint8_t *src, size_t n)
@@ -23,21 +37,21 @@ static void find_narrow(const lmc_narrow_coder *coder, uint64_t first, const uin
     }
     const uint64_t in_row = lmc_groups_in_row(narrow);
     lmc_group_walk walk = lmc_group_walk_start(narrow, first, 0);
-    float likely = coder->likely;
+    float likely = coder->choice->likely;
     uint32_t value_count = 0;
     for (size_t i = 0; i < n;) { /* a group is one run of the block, since its elements are neighbours */
         const lmc_group_run run = lmc_group_walk_next(&walk, n - i);
         lmc_group *const group = &scratch->groups[run.group];
-        const float above = run.group >= in_row ? group[-(ptrdiff_t)in_row].scale : 0;
+        const float above = run.group >= in_row ? group[-(ptrdiff_t)in_row].scale : LMC_SCALE_TRIED_FIRST;
         *group = (lmc_group){0, value_count, 0};
         if (narrow->form == LMC_FMT_NARROW_PRODUCT)
-            lmc_product_find_below(
-                &(lmc_product_group){narrow, coder->order, coder->plain.kernels, src + i * nbytes, run.n},
-                above, &likely, &group->scale, scratch->narrow + i);
+            lmc_product_find_below(&(lmc_product_group){narrow, &coder->choice->order, coder->plain.kernels,
+                                                        src + i * nbytes, run.n},
+                                   above, &likely, &group->scale, scratch->narrow + i);
         else
             group->value_count =
-                lmc_palette_find(src + i * nbytes, run.n, nbytes, run.n,
-                                 scratch->palettes + (size_t)value_count * nbytes, scratch->narrow + i);
+                find_palette(coder, src + i * nbytes, run.n, scratch->palettes + (size_t)value_count * nbytes,
+                             scratch->narrow + i);
         value_count += group->value_count;
         i += run.n;
     }
@@ -98,7 +112,7 @@ static int encode_elements(const lmc_narrow_coder *coder, uint64_t first, const 
     const lmc_block_coder *const plain = &coder->plain;
     find_narrow(coder, first, src, n);
     const size_t exception_count = find_exceptions(coder, first, src, n);
-    if (exception_count > n / EXCEPTION_SHARE_MAX)
+    if (exception_count > n / BLOCK_EXCEPTION_SHARE_MAX)
         return 0;
     if (narrow->row_length > 0 &&
         !lmc_groups_write(narrow, plain->kernels, plain->scratch, lmc_group_count(narrow, first, n), writer))

@@ -5,16 +5,14 @@
 #ifndef LMC_CODEC_NARROW_NARROW_BLOCK_H
 #define LMC_CODEC_NARROW_NARROW_BLOCK_H
 
-#include "codec/narrow/product.h"
+#include "codec/narrow/narrow_plan.h"
 #include "codec/plain/block.h"
 
 /* Everything that coding such blocks takes. scratch serves blocks of this size, with narrow elements. */
 typedef struct lmc_narrow_coder {
     lmc_block_coder plain; /* its coding is that of the narrow elements */
     const lmc_narrow *narrow;
-    /* Encoder only, of products: the factors in order, and the likely magnitude of the largest one. */
-    const lmc_factor_order *order;
-    float likely;
+    const lmc_narrow_choice *choice; /* encoder only */
 } lmc_narrow_coder;
 
 /* As lmc_block_encode() and lmc_block_decode(), which they call if there are no narrow elements. */

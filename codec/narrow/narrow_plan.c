@@ -23,17 +23,18 @@
 #define VALUES_SEEN_MAX 104
 #define LISTED_SEEN_MAX 16
 
-/* Elements that a tensor must have for any form, ... */
+/* Elements that a tensor must have for any form; for products and palettes, with rows and without. */
 #define VALUES_MIN 256
-#define MATRIX_VALUES_MIN 1024 /* ... for products and palettes ... */
+#define MATRIX_VALUES_MIN 1024
 #define VECTOR_VALUES_MIN 16384
-#define SEARCHED_VALUES_MIN \
-    (1 << 20) /* ... and for a search of the scale by all factors, on so many elements */
+
+/* Elements that a tensor must have for a search of the scale by all factors, and those that it is made on. */
+#define SEARCHED_VALUES_MIN (1 << 20)
 #define SEARCHED_LENGTH 64
 
 /* More exceptions than one element in so many, and the form is none. */
-#define EXCEPTION_SHARE_MAX 50
-#define EXCEPTION_COUNT_MAX 16 /* of the first elements of a sample */
+#define SAMPLE_EXCEPTION_SHARE_MAX 50
+#define SAMPLE_EXCEPTION_COUNT_MAX 16 /* of the first elements of a sample */
 
 /* About what the scale of a new group takes. */
 #define SCALE_NBITS 24
@@ -92,7 +93,7 @@ static void keep_if_better(prober *p, size_t n, size_t missed, double group_nbit
     for (size_t i = 0; i < n; i++)
         counts[work->tried_numbers[i]]++;
     const double nbits = lmc_counts_entropy(counts, 256, &used) + side_nbits;
-    if (missed > n / EXCEPTION_SHARE_MAX || nbits >= p->nbits)
+    if (missed > n / SAMPLE_EXCEPTION_SHARE_MAX || nbits >= p->nbits)
         return;
     p->nbits = nbits;
     p->missed = missed;
@@ -122,7 +123,9 @@ static lmc_status try_products(prober *p, uint32_t group_length)
     const unsigned nbytes = p->content->element_nbytes;
     const uint32_t row_length = p->row_length;
     size_t piece, n, missed = 0, new_count = 0;
-    float above[SAMPLED_GROUPS_MAX] = {0};
+    float above[SAMPLED_GROUPS_MAX];
+    for (size_t i = 0; i < LMC_COUNT(above); i++)
+        above[i] = LMC_SCALE_TRIED_FIRST;
     tried->narrow.row_length = row_length;
     tried->narrow.group_length = group_length;
     LMC_TRY(read_sample(p, group_length, &piece, &n));
@@ -136,7 +139,7 @@ static lmc_status try_products(prober *p, uint32_t group_length)
         new_count += scale != *upper;
         *upper = scale;
         i += group.n;
-        if (missed > EXCEPTION_COUNT_MAX + i / EXCEPTION_SHARE_MAX)
+        if (missed > SAMPLE_EXCEPTION_COUNT_MAX + i / SAMPLE_EXCEPTION_SHARE_MAX)
             return LMC_OK;
     }
     keep_if_better(p, n, missed, SCALE_NBITS * (double)new_count);
@@ -290,26 +293,52 @@ static lmc_status look_for_products(prober *p)
 
 /* ---- palettes ---- */
 
+/* Orders the palette of the whole tensor by how many of n elements have a value, so that blocks can leave out its end.
+ * Values of one element are none of it. */
+static void rank_palette(lmc_narrow_choice *tried, unsigned nbytes, uint8_t *numbers, size_t n)
+{
+    uint8_t palette[sizeof tried->palette], ranked[LMC_PALETTE_VALUES_MAX], rank[LMC_PALETTE_VALUES_MAX];
+    uint32_t counts[LMC_PALETTE_VALUES_MAX] = {0};
+    const unsigned count = tried->palette_count;
+    for (size_t i = 0; i < n; i++)
+        counts[numbers[i]]++;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned k = i;
+        for (; k > 0 && counts[ranked[k - 1]] < counts[i]; k--)
+            ranked[k] = ranked[k - 1];
+        ranked[k] = (uint8_t)i;
+    }
+    memcpy(palette, tried->palette, count * (size_t)nbytes);
+    for (unsigned k = 0; k < count; k++) {
+        memcpy(tried->palette + k * (size_t)nbytes, palette + ranked[k] * (size_t)nbytes, nbytes);
+        rank[ranked[k]] = (uint8_t)k;
+        tried->palette_count -= counts[ranked[k]] < 2;
+    }
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = rank[numbers[i]];
+}
+
 /* Tries palettes of groups of one length: a row, or more than the tensor has. */
 static lmc_status try_palettes(prober *p, uint32_t group_length)
 {
     lmc_narrow_work *const work = p->work;
     const unsigned nbytes = p->content->element_nbytes;
     const int is_whole = group_length > p->row_length;
+    lmc_narrow_choice *const tried = &work->tried;
     size_t piece, n, missed = 0, value_count = 0;
-    lmc_narrow_set_form(&work->tried.narrow, LMC_FMT_NARROW_PALETTE, nbytes);
-    work->tried.narrow.row_length = work->tried.narrow.group_length = group_length;
+    lmc_narrow_set_form(&tried->narrow, LMC_FMT_NARROW_PALETTE, nbytes);
+    tried->narrow.row_length = tried->narrow.group_length = group_length;
     LMC_TRY(read_sample(p, p->row_length, &piece, &n));
     for (size_t i = 0, left; i < n; i += left) {
         const uint8_t *const group = p->buffer + i * nbytes;
         left = is_whole ? n : lmc_min_size(p->row_length - i % piece % p->row_length, piece - i % piece);
-        const unsigned found = lmc_palette_find(group, left, nbytes, n / EXCEPTION_SHARE_MAX, work->palette,
-                                                work->tried_numbers + i);
+        const unsigned found = lmc_palette_find(group, left, nbytes, n / SAMPLE_EXCEPTION_SHARE_MAX, 0,
+                                                tried->palette, work->tried_numbers + i);
         if (found == 0)
             return LMC_OK;
         value_count += found;
         for (size_t k = 0; k < left; k++)
-            missed += memcmp(work->palette + (size_t)work->tried_numbers[i + k] * nbytes, group + k * nbytes,
+            missed += memcmp(tried->palette + (size_t)work->tried_numbers[i + k] * nbytes, group + k * nbytes,
                              nbytes) != 0;
     }
     /* Values of the second half of a sample that are none of the first half: if each part of the tensor has its own, a
@@ -320,6 +349,9 @@ static lmc_status try_palettes(prober *p, uint32_t group_length)
             is_early[work->tried_numbers[i]] = 1;
         else
             missed += !is_early[work->tried_numbers[i]];
+    tried->palette_count = is_whole ? (unsigned)value_count : 0;
+    if (is_whole)
+        rank_palette(tried, nbytes, work->tried_numbers, n);
     if (value_count > 2)
         keep_if_better(p, n, missed, 8.0 * nbytes * (double)value_count);
     return LMC_OK;
@@ -358,7 +390,7 @@ static lmc_status look_for_floats(prober *p)
             count_wide(form, p->buffer, FLOATS_TESTED, nbytes) > 1)
             continue;
         LMC_TRY(read_sample(p, p->row_length, &piece, &n));
-        if (count_wide(form, p->buffer, n, nbytes) <= n / EXCEPTION_SHARE_MAX) {
+        if (count_wide(form, p->buffer, n, nbytes) <= n / SAMPLE_EXCEPTION_SHARE_MAX) {
             lmc_narrow_set_form(&p->choice->narrow, form, nbytes);
             return LMC_OK;
         }

@@ -12,12 +12,15 @@
 /* Elements that a form is judged by at most. */
 #define LMC_NARROW_SAMPLE_VALUES 65536
 
-/* What a decision finds, beside the form itself. */
+/* What a decision finds: the form, and what the encoder of blocks needs beside it. */
 typedef struct lmc_narrow_choice {
     lmc_narrow narrow;      /* is_used: there is a form */
-    lmc_factor_order order; /* of products */
-    float likely;           /* of products: as in lmc_narrow_coder */
-    double side_nbits;      /* about what groups and exceptions take, in bits an element */
+    lmc_factor_order order; /* of products ... */
+    float likely;           /* ... and the likely magnitude of the largest factor */
+    /* Of a palette of the whole tensor: values of the sample, the frequent ones first; all blocks number them so. */
+    unsigned palette_count;
+    uint8_t palette[LMC_PALETTE_VALUES_MAX * sizeof(uint64_t)];
+    double side_nbits; /* about what groups and exceptions take, in bits an element */
 } lmc_narrow_choice;
 
 /* Working memory of one decision; its content is undefined before. lmc_narrow_content() needs it afterwards. */
@@ -28,7 +31,6 @@ typedef struct lmc_narrow_work {
     size_t sample_count;
     uint8_t numbers[LMC_NARROW_SAMPLE_VALUES]; /* of the sampled elements, by the form that was chosen ... */
     uint8_t tried_numbers[LMC_NARROW_SAMPLE_VALUES]; /* ... or is tried */
-    uint8_t palette[LMC_PALETTE_VALUES_MAX * sizeof(uint64_t)];
 } lmc_narrow_work;
 
 /* Looks for a form. buffer: LMC_NARROW_SAMPLE_VALUES elements of 8 bytes, any content. Errors: what the content's read

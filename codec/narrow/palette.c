@@ -37,32 +37,39 @@ unsigned lmc_palette_count(const uint8_t *src, size_t n, unsigned nbytes, unsign
     return c.count;
 }
 
-unsigned lmc_palette_find(const uint8_t *src, size_t n, unsigned nbytes, size_t missed_max, uint8_t *palette,
-                          uint8_t *numbers)
+unsigned lmc_palette_find(const uint8_t *src, size_t n, unsigned nbytes, size_t missed_max,
+                          unsigned known_count, uint8_t *palette, uint8_t *numbers)
 {
     collection c;
     uint64_t sorted[LMC_PALETTE_VALUES_MAX];
     uint8_t number[LMC_PALETTE_VALUES_MAX]; /* of each place */
+    unsigned used_count = 0;                /* of known values, up to the last one */
     size_t missed = 0;
     c.count = 0;
     memset(c.slot, 0, sizeof c.slot);
+    for (unsigned k = 0; k < known_count; k++)
+        number[k] =
+            (uint8_t)place_of(&c, lmc_load_n(palette + (size_t)k * nbytes, nbytes), LMC_PALETTE_VALUES_MAX);
     for (size_t i = 0; i < n; i++) {
         const int place = place_of(&c, lmc_load_n(src + i * nbytes, nbytes), LMC_PALETTE_VALUES_MAX);
         if (place < 0 && ++missed > missed_max)
             return 0;
         numbers[i] = (uint8_t)(place < 0 ? 0 : place);
+        if (place >= (int)used_count && place < (int)known_count)
+            used_count = (unsigned)place + 1;
     }
-    for (unsigned i = 0; i < c.count; i++) {
-        unsigned k = i;
-        for (; k > 0 && sorted[k - 1] > c.value[i]; k--)
+    const unsigned count = used_count + c.count - known_count;
+    for (unsigned i = known_count; i < c.count; i++) {
+        unsigned k = used_count + i - known_count;
+        for (; k > used_count && sorted[k - 1] > c.value[i]; k--)
             sorted[k] = sorted[k - 1];
         sorted[k] = c.value[i];
     }
-    for (unsigned k = 0; k < c.count; k++) {
+    for (unsigned k = used_count; k < count; k++) {
         lmc_store_n(palette + (size_t)k * nbytes, sorted[k], nbytes);
         number[place_of(&c, sorted[k], LMC_PALETTE_VALUES_MAX)] = (uint8_t)k;
     }
     for (size_t i = 0; i < n; i++)
         numbers[i] = number[numbers[i]];
-    return c.count;
+    return count;
 }

@@ -365,13 +365,13 @@ size_t lmc_product_find_below(const lmc_product_group *group, float above, float
     *scale = above;
     /* the first elements alone mostly tell that a scale is wrong */
     const size_t start = lmc_min_size(START_VALUES, group->n);
-    if (above != 0 && number_piece(group, above, 0, start, numbers) == 0) {
+    if (number_piece(group, above, 0, start, numbers) == 0) {
         missed = number_group(group, above, numbers);
         if (missed == 0)
             return 0;
     }
     float found;
     const size_t found_missed = lmc_product_find(group, likely, &found, numbers);
-    *scale = found_missed < missed && found != 0 ? found : above != 0 ? above : 1;
+    *scale = found_missed < missed && found != 0 ? found : above;
     return *scale == found ? found_missed : number_group(group, *scale, numbers);
 }

@@ -42,8 +42,11 @@ void lmc_product_singles(const lmc_kernels *kernels, unsigned product_type, cons
  * not exactly the product. Without a scale these are all, and their numbers are equal. */
 size_t lmc_product_find(const lmc_product_group *group, float *likely, float *scale, uint8_t *numbers);
 
-/* The same for a group whose upper neighbour, in the row of groups before, has the scale `above`, or 0. This one is
- * kept if it fits, since scales that repeat take no room. There always is a scale. */
+/* For groups that have no upper neighbour: numbers that were rounded without a scale have this one. */
+#define LMC_SCALE_TRIED_FIRST 1.0f
+
+/* The same for a group whose upper neighbour, in the row of groups before, has the scale `above`. This one is kept if
+ * it fits, since scales that repeat take no room; it also stands for groups that have no scale. */
 size_t lmc_product_find_below(const lmc_product_group *group, float above, float *likely, float *scale,
                               uint8_t *numbers);
 

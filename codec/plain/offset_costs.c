@@ -23,8 +23,6 @@
 /* Costs are set by about so many values. */
 #define COUNTED_VALUES 32768
 
-#define ROUNDS 1
-
 void lmc_offset_costs_place(lmc_offset_costs *costs, uint16_t mask, unsigned step_log2, unsigned level)
 {
     const unsigned middle = level >> step_log2, bin_count = (mask >> step_log2) + 1u;
@@ -272,15 +270,13 @@ static unsigned move_columns(const lmc_offset_costs *costs, const lmc_offset_row
 unsigned lmc_offset_costs_refine(lmc_offset_costs *costs, const lmc_offset_rows *rows)
 {
     unsigned most = 0;
-    for (unsigned round = 0; round < ROUNDS; round++) {
-        if (rows->has_row_values) {
-            set_by_rows(costs, rows);
-            move_rows(costs, rows);
-        }
-        if (rows->columns_move) {
-            set_by_rows(costs, rows);
-            most = move_columns(costs, rows);
-        }
+    if (rows->has_row_values) {
+        set_by_rows(costs, rows);
+        move_rows(costs, rows);
+    }
+    if (rows->columns_move) {
+        set_by_rows(costs, rows);
+        most = move_columns(costs, rows);
     }
     set_by_rows(costs, rows);
     return most > 0 ? lmc_highest_bit(most) + 1 : 0;

@@ -5,6 +5,7 @@
 #include "codec/common/entropy.h"
 #include "codec/plain/exact_counts.h"
 #include "codec/plain/normal_law.h"
+#include "codec/plain/plane.h"
 #include "codec/plain/rans_plan.h"
 #include "codec/plain/symbol_counts.h"
 #include "codec/prefix/code_build.h"
@@ -39,6 +40,8 @@
 typedef struct trial {
     lmc_split split;
     double cost;
+    double code_nbits; /* the part of `cost` that the symbols' code takes */
+    double low_saved;  /* what a code of the low plane is thought to save; `cost` is lower by so much */
 } trial;
 
 typedef struct decider {
@@ -93,16 +96,15 @@ static trial price_split(const decider *d, const lmc_symbol_counts *t, unsigned 
     const double outside = w.outside;
     const double escaped =
         t->symbol_mask < 256 ? 0 : t->total - lmc_values_in_window(t, window_start, LMC_FMT_SYMBOL_ESCAPE);
-    const trial tried = {
-        .split = {.rotation = d->sample->rotation,
-                  .low_nbits = (uint8_t)low_nbits,
-                  .offset = (uint16_t)offset,
-                  .window_start = (uint16_t)window_start},
-        .cost = low_nbits +
-                lmc_code_floor(w.weight + w.begin, w.end - w.begin, (double)d->sample->value_count) +
-                outside / t->total * (PASS_ON_NBITS + LITERAL_NBITS) +
-                escaped / t->total * (ESCAPE_NBITS - LITERAL_NBITS)};
-    return tried;
+    const double code_nbits =
+        lmc_code_floor(w.weight + w.begin, w.end - w.begin, (double)d->sample->value_count);
+    return (trial){.split = {.rotation = d->sample->rotation,
+                             .low_nbits = (uint8_t)low_nbits,
+                             .offset = (uint16_t)offset,
+                             .window_start = (uint16_t)window_start},
+                   .cost = low_nbits + code_nbits + outside / t->total * (PASS_ON_NBITS + LITERAL_NBITS) +
+                           escaped / t->total * (ESCAPE_NBITS - LITERAL_NBITS),
+                   .code_nbits = code_nbits};
 }
 
 /* A split without an offset, with the window of WINDOW_SYMBOLS that has most values; the first of equals. */
@@ -225,8 +227,9 @@ static trial price_code(const decider *d, trial t)
     plan_code(d, weight, 0, d->level == LMC_LEVEL_FAST, &shape);
     if (lmc_table_build(&shape, d->trial_table, NULL) != LMC_OK)
         return t;
-    t.cost = t.split.low_nbits +
-             lmc_table_cost_nbits(d->trial_table, weight, LMC_TABLE_ALL) / (double)sum_of(weight, &largest);
+    t.code_nbits =
+        lmc_table_cost_nbits(d->trial_table, weight, LMC_TABLE_ALL) / (double)sum_of(weight, &largest);
+    t.cost = t.split.low_nbits + t.code_nbits;
     return t;
 }
 
@@ -283,7 +286,8 @@ static trial choose_wide_split(const decider *d)
     if (!d->sample->is_low_noise &&
         !d->sample->is_high_shifted) { /* a code may save bits in the lower byte, too */
         const double cost = lmc_code_floor(d->sample->high_low_byte, 256, (double)d->sample->value_count);
-        best.cost -= cost < 8 * (1 - GAIN_MIN) ? 8 - cost : 0;
+        best.low_saved = cost < 8 * (1 - GAIN_MIN) ? 8 - cost : 0;
+        best.cost -= best.low_saved;
     }
     if (d->kind != LMC_KIND_FLOAT)
         return best;
@@ -334,20 +338,43 @@ static int is_low_constant(const lmc_sample *sample, const lmc_split *split)
 
 /* ---- the whole ---- */
 
+/* What a byte of a plane takes as the plane was decided, in bits. */
+static double plane_nbits(const lmc_coding *coding, unsigned plane, const uint32_t weight[256])
+{
+    const lmc_table *const table = coding->table[plane];
+    uint32_t largest;
+    const uint64_t count = sum_of(weight, &largest);
+    if (count == 0)
+        return 8;
+    const double stored =
+        coding->flexible[plane] ? lmc_plane_uncoded_nbits(weight, (size_t)count) / (double)count : 8;
+    const double coded = table ? lmc_table_cost_nbits(table, weight, LMC_TABLE_ALL) / (double)count : stored;
+    return coded < stored ? coded : stored;
+}
+
+/* What symbols, low bits and escapes take with the table that was built for the symbols, and with none for the low
+ * plane, in bits an element. */
+static double coded_nbits(const decider *d, const trial *t, const lmc_table *table)
+{
+    uint32_t weight[256], largest;
+    weigh_split(d, &t->split, weight);
+    return t->cost + t->low_saved - t->code_nbits +
+           lmc_table_cost_nbits(table, weight, LMC_TABLE_ALL) / (double)sum_of(weight, &largest);
+}
+
 /* Bits an element, of its planes and of its mask bit if elements may be masked. */
 static double estimate_nbits(const decider *d, const trial *t, const lmc_coding *coding)
 {
+    const lmc_table *const table = coding->table[LMC_PLANE_SYMBOLS];
     const double seen = (double)d->sample->seen_count;
     const double kept = d->sums.total;
     const double mask_weights[2] = {kept, seen - kept};
     const unsigned lower_first = lmc_coding_lower_first(coding);
-    double nbits = t->cost;
-    for (unsigned i = lower_first; i < coding->plane_count; i++) {
-        const uint32_t *const weight = d->sample->lower[i - lower_first];
-        const double cost =
-            d->sample->is_low_noise ? 8 : lmc_code_floor(weight, 256, (double)d->sample->value_count);
-        nbits += cost < 8 ? cost : 8;
-    }
+    double nbits = table ? coded_nbits(d, t, table) : t->cost + t->low_saved;
+    if (coding->split.low_nbits == 8 && (coding->table[LMC_PLANE_LOW] || coding->flexible[LMC_PLANE_LOW]))
+        nbits -= 8 - plane_nbits(coding, LMC_PLANE_LOW, d->sample->high_low_byte);
+    for (unsigned i = lower_first; i < coding->plane_count; i++)
+        nbits += plane_nbits(coding, i, d->sample->lower[i - lower_first]);
     return nbits * kept / seen + lmc_entropy(mask_weights, 2);
 }
 
@@ -396,24 +423,8 @@ static void decide_planes(const decider *d, const trial *t, const lmc_rans *rans
         decision->is_raw &= !coding->table[i] && !coding->flexible[i];
 }
 
-/* What the symbols, low bits and escapes take as they were decided, in bits an element. */
-static double coded_nbits(const decider *d, const trial *t, const lmc_decision *decision)
-{
-    const lmc_table *const table = decision->coding.table[LMC_PLANE_SYMBOLS];
-    const unsigned high_nbits = lmc_high_nbits(d->element_nbytes);
-    uint32_t weight[256], largest;
-    if (!table)
-        return high_nbits;
-    weigh_split(d, &t->split, weight);
-    const double seen = (double)sum_of(weight, &largest);
-    const double nbits =
-        t->split.low_nbits + lmc_table_cost_nbits(table, weight, LMC_TABLE_ALL) / seen +
-        (t->cost - t->split.low_nbits - lmc_code_floor(weight, 256, (double)d->sample->value_count));
-    return nbits < high_nbits ? nbits : high_nbits;
-}
-
 /* A rANS code must save this share of the bits of symbols and low bits: it is slower. */
-#define RANS_GAIN_MIN 0.0005
+#define RANS_GAIN_MIN 0.0002
 
 /* Gives the symbols a rANS code with a split of its own if that takes less than what was decided. */
 static lmc_status try_rans(const decider *d, const lmc_content *content, const trial *best,
@@ -436,19 +447,23 @@ static lmc_status try_rans(const decider *d, const lmc_content *content, const t
                                                           : joint,
         .low_last = element_nbytes == 1 ? 3 : 8,
         .may_move = is_wide_float || (d->kind == LMC_KIND_FLOAT && element_nbytes == 1),
+        .is_low_coded = has_low_code,
         .block_values = UINT64_C(1) << block_log2};
+    const lmc_table *const table = coding->table[LMC_PLANE_SYMBOLS];
+    const double stored_nbits = lmc_high_nbits(element_nbytes);
     lmc_rans_choice choice;
     if (d->sums.total < d->sample->seen_count / 2 || coding->flexible[LMC_PLANE_SYMBOLS])
         return LMC_OK;
+    const double prefix_nbits = table ? coded_nbits(d, best, table) : stored_nbits;
     lmc_rans_choose(&request, &choice);
-    if (choice.nbits >= coded_nbits(d, best, decision) * (1 - RANS_GAIN_MIN))
+    if (choice.nbits >= (prefix_nbits < stored_nbits ? prefix_nbits : stored_nbits) * (1 - RANS_GAIN_MIN))
         return LMC_OK;
     if (coding->offsets.column_count > 0) {
         const lmc_exact_request exact = {content, &coding->offsets, &choice.split, request.block_values,
                                          &work->offsets};
         LMC_TRY(lmc_exact_counts(&exact, choice.weight));
     }
-    const trial chosen = {choice.split, choice.nbits};
+    const trial chosen = {.split = choice.split, .cost = choice.nbits};
     const lmc_offsets offsets = coding->offsets;
     memset(decision, 0, sizeof *decision);
     coding->offsets = offsets;

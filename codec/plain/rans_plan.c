@@ -4,11 +4,11 @@
 #include "codec/common/entropy.h"
 #include "codec/rans/rans_plane.h"
 
-/* log2 of the offsets that are tried for a bin. A sample tells no more apart than LMC_SAMPLE_HIGH_NBITS_MAX. */
+/* log2 of the offsets that are tried for a bin. */
 #define OFFSETS_LOG2 3
 
 /* Symbols without an escape, and what an escape takes beside its symbol. */
-#define WINDOW_SYMBOLS LMC_FMT_SYMBOL_ESCAPE
+#define SYMBOLS_BEFORE_ESCAPE LMC_FMT_SYMBOL_ESCAPE
 #define ESCAPE_NBITS 16
 
 /* About what the frequency of a symbol takes in the table. */
@@ -33,6 +33,12 @@ static void escape_rare(uint32_t weight[256])
     }
 }
 
+/* The share of the values that are not masked. */
+static double kept_share(const lmc_rans_request *request)
+{
+    return (double)request->sums->total / (double)request->sample->seen_count;
+}
+
 /* What weights take, in bits a value, without low bits. Rare symbols take the room of others, since no frequency is
  * below 1. */
 static double price(const lmc_rans_request *request, const lmc_symbol_counts *c, const uint32_t weight[256])
@@ -50,7 +56,7 @@ static double price(const lmc_rans_request *request, const lmc_symbol_counts *c,
     }
     const double escapes = c->symbol_mask > 255 ? weight[LMC_FMT_SYMBOL_ESCAPE] : 0;
     return (nbits + escapes * ESCAPE_NBITS) / c->total + lmc_log2(sum) +
-           FREQUENCY_NBITS * used / (double)request->sample->value_count;
+           FREQUENCY_NBITS * used / ((double)request->sample->value_count * kept_share(request));
 }
 
 void lmc_rans_finish(const lmc_rans_request *request, const lmc_split *split, uint32_t weight[256],
@@ -73,7 +79,8 @@ void lmc_rans_finish(const lmc_rans_request *request, const lmc_split *split, ui
 void lmc_rans_choose(const lmc_rans_request *request, lmc_rans_choice *choice)
 {
     const lmc_high_sums *const sums = request->sums;
-    const double block_values = (double)lmc_min_u64(request->block_values, request->sample->value_count);
+    const double block_values =
+        (double)lmc_min_u64(request->block_values, request->sample->value_count) * kept_share(request);
     uint32_t weight[256];
     const unsigned sign_place = request->element_nbytes == 1 && request->sample->rotation;
     choice->nbits = 1e9;
@@ -84,7 +91,7 @@ void lmc_rans_choose(const lmc_rans_request *request, lmc_rans_choice *choice)
         for (unsigned offset = 0; offset == 0 || (request->may_move && offset < bin); offset += step) {
             const lmc_symbol_counts c = lmc_symbol_counts_of(sums, low_nbits, offset);
             const uint32_t window_start =
-                c.symbol_mask > 255 ? lmc_symbol_counts_best_window(&c, WINDOW_SYMBOLS) : 0;
+                c.symbol_mask > 255 ? lmc_symbol_counts_best_window(&c, SYMBOLS_BEFORE_ESCAPE) : 0;
             uint32_t before = lmc_values_before_symbol(&c, window_start);
             memset(weight, 0, sizeof weight);
             for (uint32_t i = 0; i <= lmc_min_size(c.symbol_mask, 255); i++) {
@@ -94,7 +101,7 @@ void lmc_rans_choose(const lmc_rans_request *request, lmc_rans_choice *choice)
             }
             if (c.symbol_mask > 255) {
                 weight[LMC_FMT_SYMBOL_ESCAPE] =
-                    c.total - lmc_values_in_window(&c, window_start, WINDOW_SYMBOLS);
+                    c.total - lmc_values_in_window(&c, window_start, SYMBOLS_BEFORE_ESCAPE);
                 escape_rare(weight);
             }
             const double nbits = low_nbits + price(request, &c, weight);
@@ -108,6 +115,6 @@ void lmc_rans_choose(const lmc_rans_request *request, lmc_rans_choice *choice)
             memcpy(choice->weight, weight, sizeof weight);
         }
     }
-    const int carries = choice->split.low_nbits > 0;
+    const int carries = choice->split.low_nbits > 0 && !request->is_low_coded;
     choice->nbits += 8 * (LMC_RANS_HEAD_NBYTES - (carries ? LMC_FMT_RANS_CARRIED_NBYTES : 0)) / block_values;
 }

@@ -12,6 +12,7 @@ typedef struct lmc_rans_request {
     unsigned element_nbytes;
     unsigned low_first, low_last; /* the numbers of low bits to try */
     int may_move;                 /* offsets may be tried */
+    int is_low_coded;             /* the low plane has a code, so that rANS states cannot carry it */
     uint64_t block_values;        /* of a block */
 } lmc_rans_request;
 

@@ -87,8 +87,8 @@ typedef struct lmc_scratch_size {
 size_t lmc_scratch_nbytes(const lmc_scratch_size *size);
 
 /* Lays the members out in `memory` of that size, aligned to LMC_SCRATCH_ALIGNMENT. Kernels take whole groups of
- * elements; what they make of those behind the last one is not used. It shall be zeros at first all the same, so that
- * nothing that is read was never written. */
+ * elements; what they make of those behind the last one is not used. Any bytes do, but with zeros tools that look for
+ * reads of memory that was never written find none. */
 void lmc_scratch_place(lmc_scratch *scratch, const lmc_scratch_size *size, uint8_t *memory);
 
 /* ---- reading a stored block ---- */

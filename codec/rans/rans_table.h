@@ -26,8 +26,8 @@ void lmc_rans_set_symbols(lmc_rans *rans);
 /* What a decoder looks up, from rans->frequency, whose sum is LMC_FMT_RANS_TOTAL. */
 void lmc_rans_set_slots(lmc_rans *rans);
 
-/* Bits of the histogram's symbols but left_out (256: of all), without the head of a plane; huge if one of them has no
- * code. */
+/* Bits of the histogram's symbols but left_out (LMC_TABLE_ALL: of all), without the head of a plane; huge if one of
+ * them has no code. */
 double lmc_rans_cost_nbits(const uint16_t frequency[256], const uint32_t histogram[256], unsigned left_out);
 
 /* Appends a table of at most LMC_RANS_TABLE_NBYTES_MAX bytes. */

@@ -220,10 +220,8 @@ static MAYBE_UNUSED void check_blocks_of_all_sets(const lmc_params *params, size
         for (size_t k = 0; k < set_count; k++) {
             uint64_t hash, found_hash;
             lmc_diag diag;
-            const lmc_narrow_coder coder = {{sets[k], &plan->decision.coding, &scratch},
-                                            narrow,
-                                            &plan->choice.order,
-                                            plan->choice.likely};
+            const lmc_narrow_coder coder = {
+                {sets[k], &plan->decision.coding, &scratch}, narrow, &plan->choice};
             const size_t stored_nbytes = lmc_narrow_block_encode(&coder, &block, stored, &hash);
             if (k == 0)
                 memcpy(first, stored, first_nbytes = stored_nbytes);

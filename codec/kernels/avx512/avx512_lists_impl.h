@@ -270,8 +270,8 @@ static void put_sign_changes(uint16_t *high, size_t n, const uint64_t *sign_chan
             continue;
         for (unsigned h = 0; h < GROUP; h += 32) {
             const __m512i v = _mm512_loadu_si512(high + i + h);
-            const __m512i flipped = _mm512_or_si512(v, top);
-            _mm512_storeu_si512(high + i + h, _mm512_mask_mov_epi16(v, (__mmask32)(word >> h), flipped));
+            const __m512i with_sign = _mm512_or_si512(v, top);
+            _mm512_storeu_si512(high + i + h, _mm512_mask_mov_epi16(v, (__mmask32)(word >> h), with_sign));
         }
     }
 }

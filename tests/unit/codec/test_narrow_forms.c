@@ -2,6 +2,8 @@
  * no mode of the processor changes a frame. */
 #include "lmc_test_narrow.h"
 
+#include "codec/common/entropy.h"
+
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
@@ -104,31 +106,69 @@ LMC_TEST(test_powers_of_two_for_scales)
     }
 }
 
-/* Numbers of E4M3 without a scale, in rows of several sizes: almost all are products of integers, too, but a palette of
- * the tensor takes less. */
+/* x rounded to E4M3. */
+static double rounded_to_e4m3(double x)
+{
+    const double magnitude = x < 0 ? -x : x;
+    int log = -6; /* the exponent, at least that of denormals; the last place is 3 below */
+    while (magnitude >= data_power_of_2(log + 1))
+        log++;
+    const double step = data_power_of_2(log - 3), rounded = (double)(int)(magnitude / step + 0.5) * step;
+    return x < 0 ? -rounded : rounded;
+}
+
+/* What n elements of 2 bytes take by the entropy of their values, in bytes. */
+static double entropy_nbytes(size_t n)
+{
+    static uint32_t counts[65536];
+    unsigned used;
+    memset(counts, 0, sizeof counts);
+    for (size_t k = 0; k < n; k++)
+        counts[content[2 * k] | content[2 * k + 1] << 8]++;
+    return lmc_counts_entropy(counts, LMC_COUNT(counts), &used) * (double)n / 8;
+}
+
+/* Numbers of E4M3 without a scale, in rows of several sizes: almost all are products of integers, too, and a row may be
+ * products of several scales. They take little more than the entropy of their values. */
 LMC_TEST(test_small_floats_without_a_scale)
 {
-    enum { COLUMNS = 4096, COUNT = 64 * COLUMNS };
-    for (uint64_t seed = 4; seed < 8; seed++) {
+    enum { COUNT = 64 * 4096 };
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        const lmc_dtype dtype = seed % 2 ? LMC_DTYPE_F16 : LMC_DTYPE_BF16;
+        const size_t column_count = seed & 2 ? 4096 : 384, n = COUNT / column_count * column_count;
+        const double size = seed & 4 ? 0.02 : 0.05;
         double row_size = 0;
-        random_state = seed;
-        for (size_t k = 0; k < COUNT; k++) {
-            if (k % COLUMNS == 0) {
+        random_state = 4 + seed;
+        for (size_t k = 0; k < n; k++) {
+            if (k % column_count == 0) {
                 const double root = 1 + normal() / 10;
-                row_size = 0.02 * root * root * root * root;
+                row_size = size * root * root * root * root;
             }
-            const double x = normal() * row_size, magnitude = x < 0 ? -x : x;
-            int log = -6; /* the exponent, at least that of denormals; the last place is 3 below */
-            while (magnitude >= data_power_of_2(log + 1))
-                log++;
-            const double step = data_power_of_2(log - 3),
-                         rounded = (double)(int)(magnitude / step + 0.5) * step;
-            const uint64_t value = data_float_bits(LMC_DTYPE_BF16, x < 0 ? -rounded : rounded);
+            const uint64_t value = data_float_bits(dtype, rounded_to_e4m3(normal() * row_size));
             memcpy(content + k * 2, &value, 2);
         }
-        lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 0);
-        params.row_nbytes = COLUMNS * 2;
-        CU_ASSERT((double)round_trip(&params, COUNT * 2) <= 0.349 * (COUNT * 2));
+        lmc_params params = frame_params(dtype, LMC_LEVEL_DEFAULT, 0);
+        params.row_nbytes = (uint32_t)column_count * 2;
+        CU_ASSERT((double)round_trip(&params, n * 2) <= 1.015 * entropy_nbytes(n));
+    }
+}
+
+/* Values of which a block has almost all, as often in each: their numbers are the same in all blocks, although those of
+ * rare values between them are missing. */
+LMC_TEST(test_rare_values_of_a_palette)
+{
+    enum { COUNT = 128 * 1024 };
+    for (unsigned block_log2 = 13; block_log2 <= 16; block_log2++) {
+        random_state = block_log2;
+        for (size_t k = 0; k < COUNT; k++) {
+            const uint64_t value = data_hash((uint64_t)(int64_t)(normal() * 20));
+            memcpy(content + k * 2, &value, 2);
+        }
+        const lmc_params params = frame_params(LMC_DTYPE_U16, LMC_LEVEL_DEFAULT, block_log2);
+        const size_t palettes_nbytes = (COUNT >> block_log2) * 2 * 140;
+        CU_ASSERT_EQUAL(form_of(&params, COUNT * 2).form, LMC_FORM_PALETTE);
+        CU_ASSERT((double)round_trip(&params, COUNT * 2) <=
+                  1.015 * entropy_nbytes(COUNT) + (double)palettes_nbytes);
     }
 }
 
