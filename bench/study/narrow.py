@@ -5,7 +5,7 @@
 
 FILE has F32 weights. From it the program makes a file for each row of the table: the matrices are rounded or
 quantised, and stored as products in a float type; everything else of F32 becomes that type. Prints stored / original
-as a table in Markdown: of OLD_LMC_ST, a version without forms of narrow contents; of LMC_ST, levels default and max;
+as a table in Markdown: of OLD_LMC_ST, a build before narrow forms; of LMC_ST, levels default and max;
 of byte groups of each tensor, through the command zstd. Archives are restored and compared. The last column has the
 form of most bytes, as lmc-st info says it. --only: rows whose name contains WORD. Needs numpy.
 """
