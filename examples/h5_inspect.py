@@ -92,7 +92,7 @@ def type_name(dataset):
 
 
 def printable(name):
-    """A name from a file of strangers must not steer the terminal."""
+    """A name from an untrusted file must not control the terminal."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in name)
 
 

@@ -17,7 +17,7 @@ import numpy
 
 LMC = 59810
 ROWS = 16  # added to the level: 16 is the default level with rows, 17 fast, 18 max
-SNAPSHOTS = 8  # in a chunk: more is smaller, but who wants the last of them reads them all
+SNAPSHOTS = 8  # in a chunk: more snapshots take less space, but reading one decodes the whole chunk
 PART = 256 << 10  # bytes of a snapshot in a chunk
 
 # bf16 is kept as its bits in uint16: HDF5 has no such type before 2.0, and LMC finds out by itself.

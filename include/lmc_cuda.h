@@ -5,8 +5,8 @@
  * the library out.
  *
  * A batch holds frames of many tensors. The host verifies and reads head, plan and tail of each frame and makes
- * descriptors of its blocks. The device decodes the blocks and verifies the hash of each. Blocks that the kernels leave
- * alone are decoded on the host afterwards. So a batch takes three steps (docs/gpu.md):
+ * descriptors of its blocks. The device decodes the blocks and verifies the hash of each. Blocks that the kernels do
+ * not decode are decoded on the host afterwards. So a batch takes three steps (docs/gpu.md):
  *
  *     lmc_cuda_batch_create(NULL, &batch);
  *     for each tensor: lmc_cuda_prepare(batch, &frame);            // error handling omitted
@@ -71,7 +71,7 @@ typedef struct lmc_cuda_frame {
  */
 LMC_NODISCARD LMC_API lmc_status lmc_cuda_prepare(lmc_cuda_batch *batch, const lmc_cuda_frame *frame);
 
-/* What the frames of a batch ask for. */
+/* What the frames of a batch need. */
 typedef struct lmc_cuda_info {
     size_t struct_size; /* sizeof(lmc_cuda_info); set by LMC_INIT() */
     uint64_t frame_count;
@@ -86,8 +86,8 @@ typedef struct lmc_cuda_info {
 /* Describes the batch. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_cuda_batch_info(const lmc_cuda_batch *batch, lmc_cuda_info *info);
 
-/* Writes the descriptors, lmc_cuda_info.image_nbytes bytes, to the host's memory. They hold for the frames that the
- * batch has now. Errors: LMC_ERR_ARG, LMC_ERR_DST_SMALL. */
+/* Writes the descriptors, lmc_cuda_info.image_nbytes bytes, to the host's memory. They are valid for the frames that
+ * are in the batch now. Errors: LMC_ERR_ARG, LMC_ERR_DST_SMALL. */
 LMC_NODISCARD LMC_API lmc_status lmc_cuda_write_image(lmc_cuda_batch *batch, void *dst, size_t dst_capacity);
 
 /* ---- decode ------------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_cuda_decode(lmc_cuda_batch *batch, const lm
 /* Why a block is the host's. Pinned values. */
 typedef enum lmc_cuda_reason {
     LMC_CUDA_REASON_DELTA = 1,   /* it belongs to a delta frame */
-    LMC_CUDA_REASON_PENDING = 2, /* the device has said nothing of it */
+    LMC_CUDA_REASON_PENDING = 2, /* the device has not reported it */
     LMC_CUDA_REASON_FORM = 3     /* its frame has narrow elements or a rANS code, which no kernel knows */
 } lmc_cuda_reason;
 #define LMC_CUDA_REASON_COUNT 4 /* one more than the last reason */
@@ -149,7 +149,7 @@ typedef struct lmc_cuda_memory {
     void *user;
 } lmc_cuda_memory;
 
-/* What became of a batch. */
+/* The result of a batch. */
 typedef struct lmc_cuda_report {
     size_t struct_size; /* sizeof(lmc_cuda_report); set by LMC_INIT() */
     uint64_t block_count;
@@ -172,8 +172,8 @@ typedef struct lmc_cuda_failure {
     lmc_status status; /* LMC_ERR_CORRUPT, LMC_ERR_UNSUPPORTED, LMC_ERR_CHECKSUM, LMC_ERR_BASE */
 } lmc_cuda_failure;
 
-/* Reads what the device says of all blocks. Decodes the host's blocks and writes them to the device, each as a whole
- * and once it is verified. Verifies the content hash of stored frames.
+/* Reads what the device reports about all blocks. Decodes the host's blocks and writes them to the device, each as a
+ * whole and once it is verified. Verifies the content hash of stored frames.
  *  results: a copy of the results in the host's memory, made after the device has done its work.
  *  memory: may be NULL if no block is the host's.
  *  report: may be NULL.

@@ -1,5 +1,6 @@
 /*
- * lmc_experimental.h - calls of liblmc that may change or go in any minor version. The conventions are those of lmc.h.
+ * lmc_experimental.h - calls of liblmc that may change or be removed in any minor version. The conventions are those of
+ * lmc.h.
  */
 #ifndef LMC_EXPERIMENTAL_H
 #define LMC_EXPERIMENTAL_H
@@ -35,11 +36,11 @@ typedef struct lmc_rounding {
     unsigned scale;              /* bytes of the base for each byte of content */
 } lmc_rounding;
 
-/* What the form rounds; NULL for LMC_BASE_PLAIN and for what is no form. Static storage. */
+/* What the form rounds; NULL for LMC_BASE_PLAIN and for numbers that are not a form. Static storage. */
 LMC_API const lmc_rounding *lmc_base_rounding(lmc_base_form form);
 
 /* Rounds `count` elements of a base to elements of the form's dtype. Both are little-endian, at any address, and do not
- * overlap. Does nothing for LMC_BASE_PLAIN and for what is no form. */
+ * overlap. Does nothing for LMC_BASE_PLAIN and for numbers that are not a form. */
 LMC_API void lmc_base_round(lmc_base_form form, const void *base, size_t count, void *values);
 
 /* The elements of a block that differ from the base, in their order. */

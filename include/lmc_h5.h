@@ -3,9 +3,9 @@
  *
  * Programs that use HDF5 need none of this. HDF5 finds the filter by its number if HDF5_PLUGIN_PATH names the directory
  * of libh5lmc.so. The calls below are for programs that write and read stored chunks themselves (H5Dwrite_chunk,
- * H5Dread_chunk), on as many threads as they like. The calls give the bytes that the filter stores, and take them back
- * (docs/hdf5-filter.md). libh5lmc.so and liblmc_h5 export them. The conventions and the promise of
- * stability are those of lmc.h.
+ * H5Dread_chunk), on any number of threads. The calls produce the bytes that the filter stores, and decode them
+ * (docs/hdf5-filter.md). libh5lmc.so and liblmc_h5 export them. The conventions and the promise of stability are those
+ * of lmc.h.
  */
 #ifndef LMC_H5_H
 #define LMC_H5_H
@@ -22,7 +22,7 @@ extern "C" {
 #define LMC_H5_FILTER_ID 59810
 #endif
 
-/* The filter's name in every file. Tools show it where the plugin is missing. */
+/* The filter's name in every file. Tools show it if the plugin is missing. */
 #define LMC_H5_FILTER_NAME "lmc (needs LMC's plugin libh5lmc.so in a directory of HDF5_PLUGIN_PATH)"
 
 /* ---- parameters --------------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ enum {
 /* A stored chunk is never larger than the chunk plus this many bytes. */
 #define LMC_H5_OVERHEAD_MAX 64
 
-/* Capacity that lmc_h5_encode_chunk() asks for. A stored chunk is somewhat smaller.
+/* Capacity that lmc_h5_encode_chunk() requires. A stored chunk is somewhat smaller.
  * Errors: LMC_ERR_ARG; LMC_ERR_LIMIT when the sum does not fit a size_t. */
 LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound);
 
@@ -80,10 +80,10 @@ LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t
  *  values: as HDF5 gives them for the dataset (H5Pget_filter_by_id2; in h5py
  *   dataset.id.get_create_plist().get_filter(i)[2]), or only the user's values; value_count may be 0. With fewer values
  *   than the dataset has, a chunk can be read as well but may be larger. Rows (LMC_H5_LEVEL_ROWS) need
- *   LMC_H5_VALUE_ROWS: the user's values say nothing of rows. Nor do they say how long a row of a matrix is.
- *   To values that the filter has set, but without that length, it may be appended: LMC_H5_VALUE_ROWS, 0 if there was
- *   none, then LMC_H5_VALUE_ROW_NBYTES. Such a row has whole elements. The chunk of the values has two or more such
- *   rows and nothing else. LMC_ERR_ARG if not.
+ *   LMC_H5_VALUE_ROWS: the user's values contain neither the rows nor the length of a row of a matrix. If the filter
+ *   has set the values, but not that length, it may be appended: LMC_H5_VALUE_ROWS, 0 if there was none, then
+ *   LMC_H5_VALUE_ROW_NBYTES. Such a row has whole elements. The chunk of the values has two or more such rows and
+ *   nothing else. LMC_ERR_ARG if not.
  *  chunk: the bytes that HDF5 would hand to the filter: a whole chunk, edges padded, in the file's type,
  *   after the filters before LMC (if any).
  *  dst_capacity: at least lmc_h5_encode_bound(), else LMC_ERR_DST_SMALL.
@@ -101,8 +101,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t 
 
 /* Decodes a stored chunk of any dataset. It needs no values.
  *  dst_capacity: at least lmc_h5_chunk_nbytes(), else LMC_ERR_DST_SMALL.
- * A stored chunk says its own size. In a file of strangers this need not be the size of the dataset's chunks: compare
- * *dst_nbytes with the bytes that you expect (examples/h5_inspect.py does it for a whole file).
+ * A stored chunk says its own size. In an untrusted file it may differ from the size of the dataset's chunks: compare
+ * *dst_nbytes with the bytes that you expect (examples/h5_inspect.py does this for a whole file).
  * A chunk whose filter mask (H5Dread_chunk) has LMC's bit set was stored without LMC: do not pass it.
  * Uses only this thread, unless ctx was given more (lmc_ctx_set_thread_count()).
  * Errors: LMC_ERR_ARG, LMC_ERR_NOMEM, LMC_ERR_DST_SMALL, LMC_ERR_TRUNCATED, LMC_ERR_CORRUPT, LMC_ERR_UNSUPPORTED,

@@ -17,11 +17,11 @@
  *  - The progress of lmc_run_add() is that of the conversion. That of lmc_run_drop() and lmc_run_keep() counts the
  *    steps that are rewritten; it is not called if there are none.
  *  - Calls that change a run take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
- *    process that ends, however it ends. Calls that read a run exclude nothing but the removal of steps.
+ *    process that ends, however it ends. Calls that read a run only block the removal of steps.
  *  - A step appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound run.
  *    Unfinished work is then in RUN_DIR under names that start with ".lmc-"; the next call that changes the run
  *    removes it, and brings run.json up to date.
- *  - Bases are found by themselves, also by the calls of lmc_st.h on the files and folders of a run.
+ *  - Bases are found automatically, also by the calls of lmc_st.h on the files and folders of a run.
  *  - Memory is bounded as docs/library.md says ("Memory"), whatever the number of steps; the list takes at most 400
  *    bytes a step.
  */
@@ -63,10 +63,10 @@ typedef struct lmc_run_step {
 /* The steps of a run as they were when it was opened. Immutable. */
 typedef struct lmc_run lmc_run;
 
-/* Reads run.json. Steps that it lacks, and steps that are gone, are put right in memory; nothing is written. allocator:
- * as for lmc_st_open(). Errors: LMC_ERR_IO (no such directory), LMC_ERR_ARG (not a run: there is no run.json),
- * LMC_ERR_CORRUPT (a run.json that breaks the rules), LMC_ERR_UNSUPPORTED (a newer one), LMC_ERR_LIMIT (one of more
- * than 256 MiB), LMC_ERR_NOMEM. Close it with lmc_run_close(). */
+/* Reads run.json. Steps that it lacks are added and steps that are gone are left out, in memory; nothing is written.
+ * allocator: as for lmc_st_open(). Errors: LMC_ERR_IO (no such directory), LMC_ERR_ARG (not a run: there is no
+ * run.json), LMC_ERR_CORRUPT (a run.json that breaks the rules), LMC_ERR_UNSUPPORTED (a newer one), LMC_ERR_LIMIT (one
+ * of more than 256 MiB), LMC_ERR_NOMEM. Close it with lmc_run_close(). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_open(const char *run_dir, const lmc_allocator *allocator,
                                               lmc_run **run, lmc_st_diag *diag);
 
@@ -111,9 +111,9 @@ typedef void (*lmc_run_step_fn)(void *user, lmc_run_event event, const lmc_run_s
 /* Fields of several structs. Those that lmc_st.h explains mean the same here.
  *  dry_run     1: nothing is changed, and step_done gets what would be done.
  *  step_done   may be NULL.
- *  base_snapshot  NULL, or a plain copy of the snapshot of step `base_step`. It is read instead of that step where this
- *              is the new step's base, which saves decoding its chain. The caller warrants that it is equal: of other
- *              content, the new step cannot be restored. */
+ *  base_snapshot  NULL, or a plain copy of the snapshot of step `base_step`. It is read instead of that step if this is
+ *              the new step's base, which saves decoding its chain. The caller guarantees that it is equal: otherwise
+ *              the new step cannot be restored. */
 typedef struct lmc_run_add_options {
     size_t struct_size; /* sizeof(lmc_run_add_options); set by LMC_INIT(), as in the structs below */
     lmc_st_common common;
@@ -163,8 +163,8 @@ typedef struct lmc_run_verify_options {
  *  - if files, names, dtypes or shapes are others than in the newest step (names count without the parts that wrappers
  *    add),
  *  - if the newest step shows that a delta no longer pays, or is a later one.
- * A step that is there already is compared: equal content is a success (LMC_RUN_PRESENT). Other content is refused
- * (LMC_ERR_ARG, os_errno EEXIST) unless options->force is set. Then what is based on the old content is re-based first.
+ * An existing step is compared: equal content is a success (LMC_RUN_PRESENT). Different content is refused
+ * (LMC_ERR_ARG, os_errno EEXIST) unless options->force is set. Then steps based on the old content are re-based first.
  * The step is added once it has its name in the run and run.json has it, before step_done is called.
  *  added: may be NULL.
  * Errors: as lmc_st_convert() and lmc_run_open(). LMC_ERR_ARG: no step in the name, or one above LMC_RUN_STEP_MAX;
@@ -173,7 +173,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_run_add(const char *run_dir, const char *sn
                                              const lmc_run_add_options *options, lmc_run_step *added,
                                              lmc_st_diag *diag);
 
-/* Removes steps. What is based on them is re-based first. Errors: LMC_ERR_ARG (no steps, or no such step), and as
+/* Removes steps. Steps based on them are re-based first. Errors: LMC_ERR_ARG (no steps, or no such step), and as
  * lmc_st_restore() and lmc_st_convert() of what is re-based; steps that step_done got until then are done. */
 LMC_NODISCARD LMC_API lmc_status lmc_run_drop(const char *run_dir, const uint64_t *steps, size_t step_count,
                                               const lmc_run_drop_options *options, lmc_st_diag *diag);
@@ -183,10 +183,10 @@ LMC_NODISCARD LMC_API lmc_status lmc_run_drop(const char *run_dir, const uint64_
 LMC_NODISCARD LMC_API lmc_status lmc_run_keep(const char *run_dir, uint64_t last, uint64_t every,
                                               const lmc_run_drop_options *options, lmc_st_diag *diag);
 
-/* Removes unfinished work, and rebuilds run.json from the names of folders, their archives and their times. It needs no
- * run.json, and none that is sound; without one, key_every is the default. A step whose base is not there gets an
- * unknown base. Errors: LMC_ERR_IO, LMC_ERR_NOMEM, LMC_ERR_CANCELLED, LMC_ERR_ARG (the directory has neither run.json
- * nor a folder of a step). */
+/* Removes unfinished work, and rebuilds run.json from the names of folders, their archives and their times. run.json
+ * may be missing or damaged; without one, key_every is the default. A step whose base is not there gets an unknown
+ * base. Errors: LMC_ERR_IO, LMC_ERR_NOMEM, LMC_ERR_CANCELLED, LMC_ERR_ARG (the directory has neither run.json nor a
+ * folder of a step). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_repair(const char *run_dir, const lmc_st_options *options,
                                                 lmc_st_diag *diag);
 
@@ -199,7 +199,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_run_restore(const char *run_dir, uint64_t s
                                                  lmc_st_result *result, lmc_st_diag *diag);
 
 /* Verifies steps as lmc_st_verify() does; step_count 0: all. A step without archives is damaged, and so is one that has
- * other files or bytes than run.json says (LMC_ERR_CORRUPT). The call goes on after damage; the status is that of the
+ * other files or bytes than run.json says (LMC_ERR_CORRUPT). The call continues after damage; the status is that of the
  * first fault. result: sums; may be NULL. Errors: LMC_ERR_ARG (no such step), as lmc_run_open() and lmc_st_verify(). */
 LMC_NODISCARD LMC_API lmc_status lmc_run_verify(const char *run_dir, const uint64_t *steps, size_t step_count,
                                                 const lmc_run_verify_options *options, lmc_st_result *result,

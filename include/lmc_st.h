@@ -220,7 +220,7 @@ typedef enum lmc_st_event {
 typedef void (*lmc_st_file_fn)(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
                                uint64_t out_nbytes);
 
-/* Called with each fault that a call goes on after, by one thread at a time. */
+/* Called with each fault after which a call continues, by one thread at a time. */
 typedef void (*lmc_st_fault_fn)(void *user, const lmc_st_diag *diag);
 
 /* LMC_INIT() sets struct_size. Callbacks may be NULL. They are called by one thread at a time, which may be one that

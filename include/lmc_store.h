@@ -6,11 +6,11 @@
  *
  * A model is a file with tensors, or a directory of files. It has a name, as "org/model@revision". The store has a
  * folder for it, STORE/org/model@revision.lmc, with ordinary archives (lmc_st.h): that of the file, or those of the
- * directory with copies of its other files. Tensors that are equal or near to tensors of models in the store are stored
- * as what has changed; which tensors these are is found by their values. STORE/index.sqlite is a cache for that search
+ * directory with copies of its other files. Tensors that are equal or similar to tensors of models in the store are
+ * stored as changes; such tensors are found by their values. STORE/index.sqlite is a cache for that search
  * (docs/store.md).
  *
- * A run (lmc_run.h) is a store, too: its models are its steps, named in decimal. Calls here work on runs as they do on
+ * A run (lmc_run.h) is also a store: its models are its steps, named in decimal. Calls here work on runs as they do on
  * stores, except lmc_store_add() and lmc_store_plan().
  *
  *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);           // error handling omitted
@@ -20,11 +20,11 @@
  *
  * Conventions of every call, in addition to those of lmc_st.h
  *  - Calls that change a store take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
- *    process that ends, however it ends. Calls that read a store exclude nothing but the removal of models.
+ *    process that ends, however it ends. Calls that read a store only block the removal of models.
  *  - A model appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound
  *    store. Unfinished work is then in the store under names that start with a dot; the next call that changes the
  *    store removes it.
- *  - Bases are found by themselves, also by the calls of lmc_st.h on the files and folders of a store.
+ *  - Bases are found automatically, also by the calls of lmc_st.h on the files and folders of a store.
  *  - Memory is bounded as docs/library.md says ("Memory"), plus the list of models, and the sketches of tensors of the
  *    same type and size as those of the model that is added.
  */
@@ -159,25 +159,25 @@ typedef struct lmc_store_verify_options {
 } lmc_store_verify_options;
 
 /* Adds a model to a store, which is made if `store_dir` is not there or empty. The model is never changed. Its bases
- * are chosen by the values of its tensors. A model that is there already is compared: equal content is a success
- * (LMC_STORE_PRESENT). Other content is refused (LMC_ERR_ARG, os_errno EEXIST) unless options->force is set. Then what
- * is based on the old content is re-based first. The model is added once it has its name in the store, before
+ * are chosen by the values of its tensors. An existing model is compared: equal content is a success
+ * (LMC_STORE_PRESENT). Different content is refused (LMC_ERR_ARG, os_errno EEXIST) unless options->force is set. Then
+ * models based on the old content are re-based first. The model is added once it has its name in the store, before
  * model_done is called.
  * Errors: as lmc_st_convert() and lmc_store_open(). LMC_ERR_ARG: the name is not valid; depth out of its range; the
  * model is in the store or holds it; `store_dir` is a run, or neither a store nor empty. */
 LMC_NODISCARD LMC_API lmc_status lmc_store_add(const char *store_dir, const char *path,
                                                const lmc_store_add_options *options, lmc_st_diag *diag);
 
-/* Removes models. What is based on them is re-based first. Errors: LMC_ERR_ARG (no names, or no such model: then none
+/* Removes models. Models based on them are re-based first. Errors: LMC_ERR_ARG (no names, or no such model: then none
  * is removed), and as lmc_st_restore() and lmc_st_convert() of what is re-based; models that model_done got until then
  * are done. */
 LMC_NODISCARD LMC_API lmc_status lmc_store_drop(const char *store_dir, const char *const *names,
                                                 size_t name_count, const lmc_store_drop_options *options,
                                                 lmc_st_diag *diag);
 
-/* Removes unfinished work, and makes what can be derived from the archives: the index, the mark that makes a directory
- * a store; of a run, run.json. Nothing else changes; damaged archives stay. Errors: LMC_ERR_IO, LMC_ERR_NOMEM,
- * LMC_ERR_CANCELLED, LMC_ERR_ARG (the directory has no model and is no store). */
+/* Removes unfinished work, and rebuilds what can be derived from the archives: the index, the mark that makes a
+ * directory a store; for a run, run.json. Nothing else changes; damaged archives stay. Errors: LMC_ERR_IO,
+ * LMC_ERR_NOMEM, LMC_ERR_CANCELLED, LMC_ERR_ARG (the directory has no model and is no store). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_repair(const char *store_dir,
                                                   const lmc_store_drop_options *options, lmc_st_diag *diag);
 
@@ -200,12 +200,12 @@ typedef struct lmc_store_plan_result {
         changed_nbytes; /* of these models, before compression: each is read, and written, up to six times */
 } lmc_store_plan_result;
 
-/* Looks at the whole store, and finds which models should need no other and what each other one should be based on,
- * so that all take the least space. model_done gets every model in the order of the store as LMC_STORE_PLANNED, with
- * the base that it should have and the bytes that it is predicted to take. With options->apply, what changes is then
- * stored again, if that takes less in all: this is found out before anything is replaced. A call that ends early leaves
- * a sound store; the same call goes on where it ended. result: may be NULL. Errors: LMC_ERR_ARG (a run, depth out of
- * its range, a base that is not in the store), as lmc_store_open() and lmc_store_drop(). */
+/* Looks at the whole store, and finds which models should stand alone and which bases the others should have, so that
+ * all together take the least space. model_done gets every model in the order of the store as LMC_STORE_PLANNED, with
+ * the base that it should have and its predicted size. With options->apply, models that change are then stored again,
+ * if that takes less in all: this is determined before anything is replaced. A call that ends early leaves a sound
+ * store; the same call continues where it ended. result: may be NULL. Errors: LMC_ERR_ARG (a run, depth out of its
+ * range, a base that is not in the store), as lmc_store_open() and lmc_store_drop(). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_plan(const char *store_dir, const lmc_store_plan_options *options,
                                                 lmc_store_plan_result *result, lmc_st_diag *diag);
 
@@ -219,7 +219,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_restore(const char *store_dir, const 
                                                    lmc_st_result *result, lmc_st_diag *diag);
 
 /* Verifies models as lmc_st_verify() does; name_count 0: all. A model without archives whose name says that it was a
- * file is damaged. The call goes on after damage; the status is that of the first fault. result: sums; may be NULL.
+ * file is damaged. The call continues after damage; the status is that of the first fault. result: sums; may be NULL.
  * Errors: LMC_ERR_ARG (no such model), as lmc_store_open() and lmc_st_verify(). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_verify(const char *store_dir, const char *const *names,
                                                   size_t name_count, const lmc_store_verify_options *options,
@@ -235,11 +235,11 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_open_tensor(const char *store_dir, co
                                                        lmc_st_diag *diag);
 
 /* ---- an index alone -----------------------------------------------------------------------------
- * For programs that add models from many machines: sketches are made there, one program merges them and finds out what
- * each model should be based on, and the models are converted where their bases have been brought. An index
- * file is one like STORE/index.sqlite (docs/store.md). The store that it tells of need not be on this machine. Whoever
- * wrote the file is not trusted. Errors of calls that take index_path: LMC_ERR_IO, LMC_ERR_CORRUPT (no index, or a
- * damaged one; it is not made again), LMC_ERR_NOMEM, LMC_ERR_CANCELLED. */
+ * For programs that add models from many machines: sketches are made there, one program merges them and determines the
+ * bases of each model, and the models are converted where their bases have been copied. An index file is one like
+ * STORE/index.sqlite (docs/store.md). The store that it describes need not be on this machine. The file is not trusted.
+ * Errors of calls that take index_path: LMC_ERR_IO, LMC_ERR_CORRUPT (no index, or a damaged one; it is not made again),
+ * LMC_ERR_NOMEM, LMC_ERR_CANCELLED. */
 
 typedef struct lmc_store_index_options {
     size_t struct_size;
