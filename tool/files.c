@@ -155,9 +155,10 @@ int cli_job_end(cli_job *job, lmc_status status)
     report_base_more(job);
     if (status == LMC_OK)
         return CLI_OK;
-    /* bad data has been reported already, fault by fault */
-    const int is_reported = job->damaged_shown > 0 && cli_exit_status(status) == CLI_BAD_DATA;
-    return is_reported ? CLI_BAD_DATA : cli_report(&job->diag);
+    /* bad data has been reported already, fault by fault; so has what a salvage could not read */
+    const int is_salvage = (job->args->seen & CLI_OPT_SALVAGE) != 0 && job->result.damaged_count > 0;
+    const int is_reported = job->damaged_shown > 0 && (is_salvage || cli_exit_status(status) == CLI_BAD_DATA);
+    return is_reported ? cli_exit_status(status) : cli_report(&job->diag);
 }
 
 double cli_job_speed(const cli_job *job)

@@ -230,36 +230,6 @@ static lmc_status decode_blocks(st_worker *worker, const restore_item *item, st_
                                   : status;
 }
 
-/* Looks for the damaged blocks of a job, one block at a time. */
-static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot,
-                              const st_blocks *blocks)
-{
-    const st_restoration *const restoration = work->restoration;
-    restore_item *const item = slot->item;
-    size_t at = 0;
-    for (uint64_t i = 0; i < blocks->count; i++) {
-        uint64_t offset = 0;
-        st_blocks one = {.first = blocks->first + i,
-                         .count = 1,
-                         .stored = blocks->stored + at,
-                         .dst = blocks->dst,
-                         .dst_nbytes = blocks->dst_nbytes};
-        if (blocks->base)
-            one.base = blocks->base + (size_t)i * item->frame.info.base_block_nbytes;
-        lmc_status status =
-            st_frame_extent(&item->frame, one.first, 1, &offset, &one.stored_nbytes, &worker->diag);
-        if (status == LMC_OK && one.stored_nbytes <= blocks->stored_nbytes - at)
-            status = decode_blocks(worker, item, &one);
-        if (status != LMC_OK)
-            status =
-                is_to_be_noted(restoration, status) ? note_damage(work, worker, item, one.first) : status;
-        if (status != LMC_OK)
-            return status;
-        at += one.stored_nbytes;
-    }
-    return LMC_OK;
-}
-
 /* All blocks of a part are lost for one reason. */
 static lmc_status note_lost_blocks(restore_work *work, st_worker *worker, restore_item *item,
                                    const st_blocks *blocks)
@@ -293,6 +263,36 @@ static lmc_status read_stored(const st_restoration *restoration, st_worker *work
     return status == LMC_OK ? LMC_OK : st_file_blame(source, slot->index, status, &worker->diag);
 }
 
+/* Looks for the damaged blocks of a job: reads and decodes one block at a time. */
+static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot,
+                              const st_blocks *blocks)
+{
+    const st_restoration *const restoration = work->restoration;
+    restore_item *const item = slot->item;
+    const lmc_st_diag cause = worker->diag;
+    int is_found = 0;
+    st_diag_init(&worker->diag, restoration->source->path);
+    for (uint64_t i = 0; i < blocks->count; i++) {
+        st_blocks one = {
+            .first = blocks->first + i, .count = 1, .dst = blocks->dst, .dst_nbytes = blocks->dst_nbytes};
+        if (blocks->base)
+            one.base = blocks->base + (size_t)i * item->frame.info.base_block_nbytes;
+        lmc_status status = read_stored(restoration, worker, slot, &one);
+        if (status == LMC_OK)
+            status = decode_blocks(worker, item, &one);
+        if (status == LMC_OK)
+            continue;
+        if (!is_to_be_noted(restoration, status))
+            return status;
+        LMC_TRY(note_damage(work, worker, item, one.first));
+        is_found = 1;
+    }
+    if (is_found)
+        return LMC_OK;
+    worker->diag = cause; /* this time, all could be read */
+    return note_lost_blocks(work, worker, item, blocks);
+}
+
 /* Reads and decodes a part into *content: room of the worker, or the caller's. *is_sound: nothing was noted. */
 static lmc_status decode_part(restore_work *work, st_worker *worker, const st_slot *slot, const st_part *part,
                               const unsigned char **content, int *is_sound)
@@ -309,11 +309,6 @@ static lmc_status decode_part(restore_work *work, st_worker *worker, const st_sl
                                              &blocks.base, &worker->diag);
     if (status != LMC_OK && is_to_be_noted(restoration, status))
         return note_lost_blocks(work, worker, item, &blocks);
-    if (status == LMC_OK) {
-        status = read_stored(restoration, worker, slot, &blocks);
-        if (status != LMC_OK && is_to_be_noted(restoration, status))
-            return note_damage(work, worker, item, blocks.first);
-    }
     if (status != LMC_OK)
         return status;
     if (restoration->dsts) {
@@ -327,7 +322,9 @@ static lmc_status decode_part(restore_work *work, st_worker *worker, const st_sl
     if (!blocks.dst)
         return LMC_ERR_NOMEM;
     *content = blocks.dst;
-    status = decode_blocks(worker, item, &blocks);
+    status = read_stored(restoration, worker, slot, &blocks);
+    if (status == LMC_OK)
+        status = decode_blocks(worker, item, &blocks);
     if (status == LMC_OK && item->entries && blocks.count == item->frame.info.block_count) {
         /* all of a frame without an index is here: it can be judged before anybody sees it */
         status = st_frame_check_entries(&item->frame, item->entries, &worker->diag);
@@ -454,8 +451,9 @@ static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_
         st_worker_read_ahead(worker, &source->input, source->places, first, count, &index);
     if (status == LMC_OK)
         return LMC_OK;
-    if (is_to_be_noted(restoration, status)) {
-        st_diag_init(&worker->diag, source->path); /* met again, and noted, tensor by tensor */
+    /* met again tensor by tensor, and noted; or it is that of a lost tensor between others */
+    if (is_to_be_noted(restoration, status) || (status == LMC_ERR_IO && restoration->options->salvage)) {
+        st_diag_init(&worker->diag, source->path);
         return LMC_OK;
     }
     return st_file_blame(source, index, status, &worker->diag);

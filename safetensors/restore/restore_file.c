@@ -78,16 +78,16 @@ static lmc_status write_sound_tensors(const st_restoration *restoration, const s
     return status;
 }
 
-/* Damage between the tensors is reported, and counts as one. Errors: what is no damage. */
+/* Damage between the tensors, and what cannot be read there, is reported and counts as one. Errors: all else. */
 static lmc_status look_at_skeleton(const lmc_st_file *source, const st_options *options, st_damage_log *log,
                                    uint64_t *damaged_count, lmc_st_diag *diag)
 {
     lmc_st_diag fault = *diag;
     const lmc_status status = st_skeleton_check(source, &fault);
-    *damaged_count = st_is_damage(status);
+    *damaged_count = st_is_damage(status) || status == LMC_ERR_IO;
     if (status == LMC_OK)
         return LMC_OK;
-    if (!st_is_damage(status)) {
+    if (*damaged_count == 0) {
         *diag = fault;
         return status;
     }

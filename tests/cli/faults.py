@@ -24,6 +24,7 @@ class Faults:
         self.tool = tool
         self.directory = os.path.realpath(directory)
         self.log = self.directory + ".log"
+        self.byte = None  # of reads and writes at an offset, only those of this byte count
         self.library = os.path.join(os.path.dirname(os.path.dirname(tool.path)), "tests", "fail_io.so")
         if not tool.limits:
             left_out("programs with sanitizers take no LD_PRELOAD")
@@ -32,7 +33,7 @@ class Faults:
 
     def environment(self, rules):
         return {"LD_PRELOAD": self.library, "FAIL_IO": rules, "FAIL_IO_UNDER": self.directory,
-                "FAIL_IO_LOG": self.log}
+                "FAIL_IO_LOG": self.log, **({} if self.byte is None else {"FAIL_IO_BYTE": str(self.byte)})}
 
     def run(self, rules, *arguments, **options):
         """Returns the result and the calls that were hit."""

@@ -1,5 +1,6 @@
 """Directories as trainers write them: files of several containers, what is left out, what only looks like a container,
 archives that lie in them, and bases in folders of other numbers."""
+import errno
 import io
 import os
 import random
@@ -8,6 +9,7 @@ import zipfile
 
 import pytest
 
+from faults import Faults
 from support import check, check_only, read, small_model, weights, write
 from trees import Untouched, check_restores, check_same, index, remove, shard, snapshot
 
@@ -344,6 +346,17 @@ def test_salvage_of_other_kinds(tool, directory):
         tool.run("ls", os.path.join(directory, saved)).expect(0)
         os.unlink(os.path.join(directory, saved))
         os.unlink(path + ".lmc")
+
+
+def test_salvage_without_what_is_no_tensor(tool, directory):
+    """Bytes between the tensors that the disk does not give are told, and keep no tensor from being saved."""
+    faults = Faults(tool, directory)
+    path = write(os.path.join(directory, "x.npy"), npy(1))
+    tool.run("convert", path, "--rm").expect(0)
+    faults.byte = os.path.getsize(path + ".lmc") - 1
+    result, _ = faults.run("pread:1:0:e%d" % errno.EIO, "restore", "--salvage", path + ".lmc")
+    check(result.expect(3, os.strerror(errno.EIO)).stderr.count("\n") == 1, result.stderr)
+    check(read(path + ".safetensors").endswith(npy(1)[-6000:]), "the tensor")
 
 
 @pytest.mark.posix("names that are no UTF-8")

@@ -1,4 +1,5 @@
 """restore --salvage: of a damaged archive, exactly the tensors that verify; verify names the others."""
+import errno
 import os
 import random
 import re
@@ -7,6 +8,7 @@ import subprocess
 
 import pytest
 
+from faults import Faults
 from support import Archive, check, check_only, in_directory, model, parse, read, small_model, weights, write
 from trees import Untouched
 
@@ -174,6 +176,29 @@ def test_cut_anywhere(tool, directory):
     place = parts.frames["owner"][0] + 100
     salvage(tool, directory, flip(content[:-10], place), tensors, METADATA,
             parts.cut(len(content) - 10) | parts.hit(place))
+
+
+@pytest.mark.parametrize("name", ["small 7", "large"])
+def test_unreadable_byte(tool, directory, name):
+    """What the disk does not give is lost like what is damaged, and nothing beside it: small tensors are read together,
+    large ones in parts of several blocks."""
+    rng = random.Random(9)
+    tensors = [("small %d" % i, "BF16", [3000], weights(rng, 3000)) for i in range(20)]
+    tensors.insert(12, ("large", "BF16", [1500000], weights(rng, 30000) * 50))
+    content = make(tool, directory, tensors, METADATA)
+    path = in_directory(directory, content, "x.lmc")
+    faults = Faults(tool, directory)
+    begin, end = Parts(content).frames[name]
+    faults.byte = begin + (end - begin) * 2 // 5
+    for threads in ("-j1", "-j2"):
+        result, hits = faults.run("pread:1:0:e%d" % errno.EIO, "restore", "--salvage", "-f", threads, path)
+        result.expect(3, 'tensor "%s"' % name, os.strerror(errno.EIO))
+        check("pread" in hits and result.stderr.count("\n") == 1, result.stderr)
+        check(parse(read(os.path.join(directory, "x")))[1] == [one for one in tensors if one[0] != name], "tensors")
+    if name == "large":
+        damaged = in_directory(directory, bytes(flip(content, faults.byte)), "damaged.lmc")
+        told = tool.run("restore", "--salvage", "-f", damaged).expect(1, "; damaged: 1 of ").stderr
+        check(told.split("; ")[1] == result.stderr.split("; ")[1], "blocks: %s%s" % (told, result.stderr))
 
 
 def test_damaged_table(tool, directory):

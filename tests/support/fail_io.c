@@ -5,6 +5,7 @@
  *                  memory); AT: the first occurrence that is hit, from 1; TIMES: how many are, 0 for all;
  *                  ACTION: eN fails with errno N, sN raises signal N and then makes the call, "short"
  *                  lets one byte through
+ *   FAIL_IO_BYTE   of the reads and writes at an offset, only those that transfer this byte count
  *   FAIL_IO_UNDER  only files below this folder count (threads and memory have none: they always do)
  *   FAIL_IO_LOG    gets a line for each hit: the call's name
  */
@@ -41,6 +42,7 @@ static int rule_count;
 static const char *under;
 static size_t under_length;
 static const char *log_path;
+static long long byte_at = -1; /* -1: all count */
 
 __attribute__((constructor)) static void read_settings(void)
 {
@@ -48,6 +50,7 @@ __attribute__((constructor)) static void read_settings(void)
     under = getenv("FAIL_IO_UNDER");
     under_length = under == NULL ? 0 : strlen(under);
     log_path = getenv("FAIL_IO_LOG");
+    byte_at = getenv("FAIL_IO_BYTE") == NULL ? -1 : atoll(getenv("FAIL_IO_BYTE"));
     int count = 0;
     while (text != NULL && count < RULE_COUNT_MAX) {
         rule *const rule = &rules[count];
@@ -89,6 +92,11 @@ static int path_counts(int folder, const char *path)
     if (folder != AT_FDCWD)
         return fd_counts(folder);
     return getcwd(current, sizeof current) != NULL && is_under(current);
+}
+
+static int place_counts(long long at, size_t nbytes)
+{
+    return byte_at < 0 || (at <= byte_at && (unsigned long long)(byte_at - at) < nbytes);
 }
 
 /* ---- hits ---- */
@@ -204,7 +212,7 @@ HIDE_FALLOCATE(fallocate64, off64_t)
 
 #define HIDE_AT(call, name, pointer, offset)                                                              \
     HIDE(call, ssize_t, name, (int fd, pointer bytes, size_t nbytes, offset at), (fd, bytes, nbytes, at), \
-         fd_counts(fd), &nbytes, -1)
+         place_counts(at, nbytes) && fd_counts(fd), &nbytes, -1)
 HIDE_AT("pread", pread, void *, off_t)
 HIDE_AT("pread", pread64, void *, off64_t)
 HIDE_AT("pwrite", pwrite, const void *, off_t)
