@@ -191,7 +191,8 @@ static void remove_parents(const st_store_session *store, const char *folder)
     const char *const inner = path ? lmc_path_inside(store->path, path) : NULL;
     for (const char *at = inner ? strrchr(inner, '/') : NULL; at; at = strrchr(inner, '/')) {
         path[at - path] = '\0';
-        if (os_remove_folder(OS_HERE, path) != 0)
+        const int os_errno = os_remove_folder(OS_HERE, path);
+        if (os_errno != 0 && os_errno != ENOENT) /* one that could not be made stands in others */
             break;
     }
     st_release(store->options->allocator, path);

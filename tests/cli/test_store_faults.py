@@ -343,9 +343,9 @@ class Case:
         if self.before:
             tool.run("store", "add", self.kept, *self.before.values()).expect(0)
         if kind in ("new", "add"):
-            name = "base" if kind == "new" else "next"
-            self.after[name] = made[name]
-            self.arguments = ["add", self.store, made[name]]
+            name, source = ("org/team/base", "base") if kind == "new" else ("next", "next")
+            self.after[name] = made[source]
+            self.arguments = ["add", self.store, made[source], "--as", name]
         elif kind == "replace":
             self.after["base"] = made["next"]
             self.arguments = ["add", self.store, made["next"], "-f", "--as", "base"]
@@ -369,6 +369,7 @@ class Case:
         """Each model is as before or as after the command, and the next command removes what is unfinished."""
         if not os.path.exists(os.path.join(self.store, "store.json")):
             check(not self.before, what + ": there is no store")
+            self.tool.run("store", *self.arguments).expect(0)  # what is left of it is in nobody's way
             return
         verified = self.tool.run("store", "verify", self.store)
         check(verified.status == 0, "%s: then store verify: exit %d: %s" % (what, verified.status, verified.stderr))
