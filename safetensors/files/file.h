@@ -133,6 +133,9 @@ lmc_status st_output_copy(const st_output *output, const st_input *input, const 
 lmc_status st_output_close(st_output *output, const st_options *options, lmc_status written,
                            lmc_st_diag *diag);
 
+/* Makes a new name durable. Some file systems refuse to sync a folder: then it is theirs. */
+void st_sync_name(const lmc_allocator *memory, const st_place *place);
+
 /* Sets permissions and time of an open file or directory; returns 0 or an errno. */
 int st_set_attributes(int fd, const st_attributes *attributes);
 

@@ -235,17 +235,16 @@ static int link_unnamed(st_output *output, int force)
     return rename_temp(&output->place, output->temp_path, 1);
 }
 
-/* Makes a new name itself durable. Some file systems refuse to sync a folder: then it is theirs. */
-static void sync_folder_of(const st_output *output)
+void st_sync_name(const lmc_allocator *memory, const st_place *place)
 {
-    const int is_path = output->place.folder_fd == OS_HERE;
-    char *const folder = is_path ? lmc_directory_of(output->memory, output->place.name) : NULL;
-    const int fd = !is_path ? os_duplicate(output->place.folder_fd) : folder ? os_open_folder(folder) : -1;
+    const int is_path = place->folder_fd == OS_HERE;
+    char *const folder = is_path ? lmc_directory_of(memory, place->name) : NULL;
+    const int fd = !is_path ? os_duplicate(place->folder_fd) : folder ? os_open_folder(folder) : -1;
     if (fd >= 0) {
         (void)os_sync(fd);
         (void)os_close(fd);
     }
-    st_release(output->memory, folder);
+    st_release(memory, folder);
 }
 
 /* Gives the file its attributes and its name. Returns 0, or an errno with *what that could not be done. */
@@ -273,7 +272,7 @@ static int commit_file(st_output *output, const st_options *options, const char 
     if (os_errno != 0)
         return os_errno;
     if (!options->no_fsync)
-        sync_folder_of(output);
+        st_sync_name(output->memory, &output->place);
     st_release(output->memory, output->temp_path);
     output->temp_path = NULL;
     return 0;

@@ -184,6 +184,16 @@ static lmc_status make_parents(const st_store_session *store, const char *folder
     return status;
 }
 
+/* Makes the names in a folder of the store durable. Some file systems refuse: then it is theirs. */
+static void sync_folder(const st_store_session *store, const char *path)
+{
+    const int fd = os_open_own_folder(store->fd, path);
+    if (fd >= 0) {
+        (void)os_sync(fd);
+        os_close(fd);
+    }
+}
+
 /* Removes the folders that a model's folder stood in, as far as they are empty. */
 static void remove_parents(const st_store_session *store, const char *folder)
 {
@@ -198,17 +208,15 @@ static void remove_parents(const st_store_session *store, const char *folder)
     st_release(store->options->allocator, path);
 }
 
-/* Makes the name of a model's folder durable. */
-static void sync_parent(const st_store_session *store, const char *folder)
+/* Makes the names of a model's folder, and of those that it stands in, durable. */
+static void sync_parents(const st_store_session *store, const char *folder)
 {
     char *const path = st_duplicate(store->options->allocator, folder);
-    char *const slash = path ? strrchr(path, '/') : NULL;
-    if (slash)
+    for (char *slash = path ? strrchr(path, '/') : NULL; slash; slash = strrchr(path, '/')) {
         *slash = '\0';
-    const int fd = slash ? os_open_own_folder(store->fd, path) : -1;
-    (void)os_sync(fd < 0 ? store->fd : fd); /* some file systems refuse: then it is theirs */
-    if (fd >= 0)
-        os_close(fd);
+        sync_folder(store, path);
+    }
+    (void)os_sync(store->fd);
     st_release(store->options->allocator, path);
 }
 
@@ -281,13 +289,8 @@ lmc_status st_store_put(st_store_session *store, st_model *model)
     LMC_TRY(check_bases(store, model));
     char *const folder = folder_name(store, "", model->name);
     lmc_status status = folder ? make_parents(store, folder) : st_fail_nomem(store->diag);
-    if (status == LMC_OK && !store->options->no_fsync) {
-        const int fd = os_open_own_folder(store->fd, ST_STORE_STAGED);
-        if (fd >= 0) {
-            (void)os_sync(fd); /* some file systems refuse: then it is theirs */
-            os_close(fd);
-        }
-    }
+    if (status == LMC_OK && !store->options->no_fsync)
+        sync_folder(store, ST_STORE_STAGED);
     if (status == LMC_OK && st_models_find(&store->models, model->name)) {
         status = replace_model(store, model, folder);
     } else if (status == LMC_OK) {
@@ -296,7 +299,7 @@ lmc_status st_store_put(st_store_session *store, st_model *model)
             status = fail_os(store, folder, os_errno, "cannot give the folder its name");
     }
     if (status == LMC_OK && !store->options->no_fsync)
-        sync_parent(store, folder);
+        sync_parents(store, folder);
     if (status != LMC_OK && folder)
         remove_parents(store, folder);
     st_release(store->options->allocator, folder);
@@ -322,7 +325,7 @@ static lmc_status take_names(const st_store_session *store, char *const *folders
         if (os_errno != 0)
             status = fail_os(store, folders[i - 1], os_errno, "cannot remove the folder");
         else if (!store->options->no_fsync)
-            sync_parent(store, folders[i - 1]);
+            sync_parents(store, folders[i - 1]);
     }
     os_unlock(store->fd);
     return status;

@@ -489,6 +489,9 @@ lmc_status st_store_begin(st_store_session *store, const char *path, st_store_ki
     store->true_path = st_true_path(options->allocator, path);
     if (!store->true_path)
         return fail_os(store, errno, "cannot find the directory");
+    const st_place place = st_place_of(store->true_path);
+    if (store->is_own_folder && !options->no_fsync)
+        st_sync_name(options->allocator, &place);
     lmc_status status = read_list(store, access); /* nothing is removed from a store of a newer version */
     if (status == LMC_OK && is_writing(access)) { /* what comes back is listed afterwards */
         status = read_contents(store, 1, &contents);

@@ -5,9 +5,11 @@ The number of kills is 30 by default, 300 with -m large, or as LMC_KILLS says.""
 import errno
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
+import subprocess
 import time
 
 import pytest
@@ -470,6 +472,27 @@ def test_at_each_call(tool, directory, kind, action):
             " ".join(case.arguments), action, occurrence, calls[occurrence - 1], result.status, result.stderr)
         check(result.status in ((0, -signal.SIGKILL) if action[0] == "s" else (0, 3)), what)
         case.check(what)
+
+
+@pytest.mark.parametrize("command", [("store", "add", "--as", "org/team/model"), ("run", "add", "--step", "5")],
+                         ids=lambda command: command[0])
+def test_new_names_are_flushed(tool, directory, command):
+    """That of a new store or run, and those of the folders in it, are on the disk when the call ends."""
+    path = write_file(directory, "model", llm(layers=1))
+    new = os.path.join(os.path.realpath(directory), "place", "new")
+    os.mkdir(os.path.dirname(new))
+    trace = os.path.join(directory, "trace")
+    try:
+        done = subprocess.run(["strace", "-f", "-y", "-qq", "-e", "trace=fsync", "-e", "signal=none", "-o", trace,
+                               tool.path, *command[:2], new, path, *command[2:]], check=False, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no strace")
+    if done.returncode != 0 or not os.path.exists(trace):
+        pytest.skip("strace cannot trace here")
+    flushed = set(re.findall(r"fsync\(\d+<([^>]*)>\)", read(trace).decode()))
+    folders = {os.path.dirname(folder) for folder, _, _ in os.walk(new)}
+    check(folders <= flushed, "not flushed: %s" % sorted(folders - flushed))
+    os.unlink(trace)
 
 
 @pytest.mark.posix("signals")
