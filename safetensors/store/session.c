@@ -407,9 +407,12 @@ static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_st
 {
     int os_errno = 0;
     for (int i = 0; i < OPEN_TRIES; i++) {
-        if (access == ST_STORE_CREATE && os_make_folder(OS_HERE, store->path, 0777) == 0)
-            store->is_own_folder = 1;
+        const int made = access == ST_STORE_CREATE ? os_make_folder(OS_HERE, store->path, 0777) : EEXIST;
+        store->is_own_folder |= made == 0;
         store->fd = os_open_folder(store->path);
+        if (store->fd < 0 && errno == ENOENT && made != 0 && made != EEXIST)
+            return fail_os(store, made,
+                           store->models.is_run ? "cannot create the run" : "cannot create the store");
         if (store->fd < 0)
             return fail_cannot_open(store, errno);
         LMC_TRY(check_kind(store, kind));

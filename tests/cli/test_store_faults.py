@@ -191,6 +191,18 @@ def test_store_cannot_be_written(tool, directory):
         os.chmod(folder, 0o755)
 
 
+@pytest.mark.parametrize("kind", ["store", "run"])
+def test_store_cannot_be_made(tool, directory, kind):
+    path = write_file(directory, "step1", llm(layers=1, seed=3))
+    closed = os.path.join(directory, "closed")
+    os.mkdir(closed)
+    os.chmod(closed, 0o555)
+    user = as_nobody(tool, directory)
+    for folder, cause in ((closed, errno.EACCES), (os.path.join(directory, "none"), errno.ENOENT)):
+        told = tool.run(kind, "add", os.path.join(folder, "new"), path, **user)
+        told.expect(3, "/new: cannot create the %s: %s\n" % (kind, os.strerror(cause)))
+
+
 @pytest.mark.posix("limits of a file's size")
 def test_full_disk(tool, directory):
     """A file of more than this size cannot be written: the model fails, and the store is sound."""
