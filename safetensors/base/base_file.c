@@ -326,19 +326,18 @@ uint64_t st_file_headers_nbytes(const lmc_st_file *file)
     return nbytes;
 }
 
-lmc_status st_file_visit_bases(const lmc_st_file *file, int opens, st_base_visit_fn visit, void *user,
-                               lmc_st_diag *diag)
+lmc_status st_file_visit_bases(const lmc_st_file *file, st_base_visit_fn visit, void *user, lmc_st_diag *diag)
 {
     for (size_t i = 0; i < st_file_base_count(file); i++) {
         lmc_st_diag unused = {0};
-        const lmc_st_file *base = file->base->slots[i].file;
-        const lmc_status status = opens ? st_file_open_base(file, i, &base, diag ? diag : &unused) : LMC_OK;
+        const lmc_st_file *base = NULL;
+        const lmc_status status = st_file_open_base(file, i, &base, diag ? diag : &unused);
         if (status == LMC_ERR_NOMEM || (status != LMC_OK && diag))
             return status;
-        if (status != LMC_OK || !base)
+        if (status != LMC_OK)
             continue;
         LMC_TRY(visit(user, base));
-        LMC_TRY(st_file_visit_bases(base, opens, visit, user, diag));
+        LMC_TRY(st_file_visit_bases(base, visit, user, diag));
     }
     return LMC_OK;
 }
@@ -352,7 +351,7 @@ static lmc_status visit_nothing(void *user, const lmc_st_file *base)
 lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_diag *diag)
 {
     uint64_t headers_nbytes = 0;
-    LMC_TRY(st_file_visit_bases(file, 1, visit_nothing, NULL, diag));
+    LMC_TRY(st_file_visit_bases(file, visit_nothing, NULL, diag));
     measure_open(file, count, &headers_nbytes);
     return LMC_OK;
 }
@@ -377,6 +376,6 @@ lmc_status st_file_check_output(const lmc_st_file *file, const char *path, int f
 {
     output_check check = {path, fd, diag};
     /* what cannot be found cannot be the output; who needs it, says so */
-    const lmc_status status = st_file_visit_bases(file, 1, check_output, &check, NULL);
+    const lmc_status status = st_file_visit_bases(file, check_output, &check, NULL);
     return status == LMC_ERR_NOMEM ? st_fail_nomem(diag) : status;
 }

@@ -63,10 +63,9 @@ void st_file_forget_base(const lmc_st_file *file, size_t number);
 /* A result other than LMC_OK ends the walk. */
 typedef lmc_status (*st_base_visit_fn)(void *user, const lmc_st_file *base);
 
-/* Calls `visit` for all bases of `file`, the bases of these, and so on. opens: they are opened first; those that are
- * not found fail with diag, unless diag is NULL: then they are left out, but for NOMEM. Else only open ones are
- * visited. Errors: what opening gives, and `visit`. */
-lmc_status st_file_visit_bases(const lmc_st_file *file, int opens, st_base_visit_fn visit, void *user,
+/* Opens all bases of `file`, the bases of these, and so on, and calls `visit` for each. Those that are not found fail
+ * with diag, unless diag is NULL: then they are left out, but for NOMEM. Errors: what opening gives, and `visit`. */
+lmc_status st_file_visit_bases(const lmc_st_file *file, st_base_visit_fn visit, void *user,
                                lmc_st_diag *diag);
 
 /* Bytes of the headers of `file` and the open files whose base it is, directly or not; equal ones count once. */

@@ -139,7 +139,7 @@ lmc_status st_convert_check_bases(const st_conversion *conversion, lmc_st_diag *
     for (size_t i = 0; i < conversion->bases.count; i++) {
         const lmc_st_file *const base = conversion->bases.list[i].file;
         LMC_TRY(check_unchanged(diag, base));
-        LMC_TRY(st_file_visit_bases(base, 1, check_unchanged, diag, diag));
+        LMC_TRY(st_file_visit_bases(base, check_unchanged, diag, diag));
     }
     return LMC_OK;
 }

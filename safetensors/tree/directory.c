@@ -205,7 +205,7 @@ static lmc_status look_at_base(void *user, const lmc_st_file *base)
 static int look_at_bases(void *user, const lmc_st_file *file)
 {
     base_check *const check = user;
-    check->status = st_file_visit_bases(file, 1, look_at_base, check, NULL);
+    check->status = st_file_visit_bases(file, look_at_base, check, NULL);
     if (check->status == LMC_ERR_NOMEM)
         (void)st_fail_nomem(check->work->diag);
     return check->status != LMC_OK;

@@ -2,6 +2,7 @@
  * test_st_threads.c - liblmc_st used by several threads at once: one open file shared by all, calls on
  * different files, and calls that another thread cancels at any moment.
  */
+#include "lmc_st_experimental.h"
 #include "lmc_test_st.h"
 
 #include <pthread.h>
@@ -104,6 +105,53 @@ LMC_TEST(test_shared_file)
     share(archive_path, 1);
     share(archive_path, 0);
     share(plain_path, 0);
+}
+
+/* ---- one file, whose base each of several outputs must not be ---- */
+
+typedef struct writer {
+    pthread_t thread;
+    const lmc_st_file *file;
+    char out[LMC_TEST_PATH_NBYTES];
+    lmc_status status;
+} writer;
+
+static lmc_status give_zeros(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    (void)user;
+    (void)offset;
+    memset(dst, 0, nbytes);
+    return LMC_OK;
+}
+
+static void *write_zeros(void *argument)
+{
+    writer *const self = argument;
+    self->status = lmc_st_write_content(self->file, self->out, 9, give_zeros, NULL, NULL, NULL);
+    return NULL;
+}
+
+LMC_TEST(test_outputs_of_a_shared_file)
+{
+    writer writers[CONVERTER_COUNT];
+    lmc_st_file *file = NULL;
+    lmc_test_settings options = lmc_test_options(2);
+    options.base = plain_path;
+    CU_ASSERT_EQUAL(lmc_test_convert_as(plain_path, out_path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(out_path, NULL, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_base_count(file), 1);
+    for (unsigned i = 0; i < CONVERTER_COUNT; i++) {
+        writers[i] = (writer){.file = file};
+        snprintf(writers[i].out, LMC_TEST_PATH_NBYTES, "%s%u", out_path, i);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&writers[i].thread, NULL, write_zeros, &writers[i]), 0);
+    }
+    for (unsigned i = 0; i < CONVERTER_COUNT; i++) {
+        CU_ASSERT_EQUAL(pthread_join(writers[i].thread, NULL), 0);
+        CU_ASSERT_EQUAL(writers[i].status, LMC_OK);
+        unlink(writers[i].out);
+    }
+    lmc_st_close(file);
+    unlink(out_path);
 }
 
 /* ---- many files ---- */
