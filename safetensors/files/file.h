@@ -123,7 +123,7 @@ lmc_status st_output_reserve(const st_output *output, uint64_t offset, uint64_t 
 lmc_status st_output_write(const st_output *output, uint64_t offset, const void *src, size_t nbytes,
                            lmc_st_diag *diag);
 
-/* Copies an input. Holes stay holes, except in a stream. Errors: IO, NOMEM, CANCELLED. */
+/* Copies an input, and reports progress. Holes stay holes, except in a stream. Errors: IO, NOMEM, CANCELLED. */
 lmc_status st_output_copy(const st_output *output, const st_input *input, const st_options *options,
                           lmc_st_diag *diag);
 

@@ -180,7 +180,11 @@ lmc_status st_output_copy(const st_output *output, const st_input *input, const 
             status = st_input_read(input, at, piece, nbytes, diag);
         if (status == LMC_OK)
             status = st_output_write(output, at, piece, nbytes, diag);
+        if (status == LMC_OK && options->progress)
+            options->progress(options->user, at + nbytes, input->nbytes);
     }
+    if (status == LMC_OK && options->progress) /* also of a file without bytes, or with a hole at its end */
+        options->progress(options->user, input->nbytes, input->nbytes);
     st_release(options->allocator, piece);
     const int is_done = status != LMC_OK || output->is_sequential;
     const int os_errno = is_done ? 0 : os_truncate(output->fd, input->nbytes); /* it may end with a hole */
@@ -291,9 +295,11 @@ lmc_status st_output_close(st_output *output, const st_options *options, lmc_sta
         const int failed = os_fstat(output->fd, &collected);
         const st_input input = {.fd = output->fd, .nbytes = failed != 0 ? 0 : collected.nbytes};
         st_output stream = *output;
+        st_options silent = *options; /* all of its progress was reported */
         stream.is_sequential = 1;
+        silent.progress = NULL;
         status = failed != 0 ? st_fail_os(diag, failed, LMC_ST_NO_OFFSET, what)
-                             : st_output_copy(&stream, &input, options, diag);
+                             : st_output_copy(&stream, &input, &silent, diag);
     }
     if (os_errno != 0)
         status = os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);

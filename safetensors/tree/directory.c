@@ -102,7 +102,7 @@ static lmc_status copy_file(st_tree_work *work, const st_dir_entry *entry, const
     LMC_TRY(st_input_open(&input, in_path, work->diag));
     lmc_status status = st_output_open(&output, &work->inner, out, &input, 0, work->diag);
     if (status == LMC_OK) {
-        status = st_output_copy(&output, &input, work->options, work->diag);
+        status = st_output_copy(&output, &input, &work->inner, work->diag);
         if (status == LMC_OK)
             status = st_input_check_unchanged(&input, work->diag);
         status = st_output_close(&output, &work->inner, status, work->diag);

@@ -131,8 +131,24 @@ static lmc_status supply_content(void *user, uint64_t offset, void *dst, size_t 
     return LMC_OK;
 }
 
+/* Progress that ended at its total, and never fell. */
+typedef struct progress {
+    uint64_t done_nbytes, total_nbytes;
+    int has_fallen;
+} progress;
+
+static void watch_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
+{
+    progress *const seen = user;
+    *seen = (progress){done_nbytes, total_nbytes, seen->has_fallen || done_nbytes < seen->done_nbytes};
+}
+
 LMC_TEST(test_write_content)
 {
+    progress seen = {0};
+    lmc_st_output_options options = LMC_INIT(lmc_st_output_options);
+    options.common.progress = watch_progress;
+    options.common.user = &seen;
     supply supply = {.limit = CONTENT_NBYTES - 1, .diag = &diag};
     lmc_st_file *const file = open_file("archive");
     size_t nbytes = 0;
@@ -146,8 +162,9 @@ LMC_TEST(test_write_content)
         lmc_st_write_content(file, lmc_test_path("archive"), 9, supply_content, &supply, NULL, &diag),
         LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_st_write_content(file, lmc_test_path("out"), CONTENT_NBYTES, supply_content, &supply,
-                                         NULL, &diag),
+                                         &options, &diag),
                     LMC_OK);
+    CU_ASSERT(seen.done_nbytes == CONTENT_NBYTES && seen.total_nbytes == CONTENT_NBYTES && !seen.has_fallen);
     unsigned char *const written = lmc_test_read(lmc_test_path("out"), &nbytes);
     CU_ASSERT(nbytes == CONTENT_NBYTES && memcmp(written, content, nbytes) == 0);
     free(written);
@@ -159,11 +176,15 @@ LMC_TEST(test_cat)
     static const char *const names[] = {"plain", "archive"};
     lmc_st_restore_options options = LMC_INIT(lmc_st_restore_options);
     CU_ASSERT_EQUAL(lmc_st_cat(lmc_test_path("plain"), &options, NULL, &diag), LMC_ERR_ARG);
+    options.common.progress = watch_progress;
     for (size_t i = 0; i < 2; i++) {
+        progress seen = {0};
+        options.common.user = &seen;
         options.has_out_fd = 1;
         options.out_fd = open(lmc_test_path("cat"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
         CU_ASSERT_EQUAL(lmc_st_cat(lmc_test_path(names[i]), &options, NULL, &diag), LMC_OK);
         close(options.out_fd);
+        CU_ASSERT(seen.total_nbytes > 0 && seen.done_nbytes == seen.total_nbytes && !seen.has_fallen);
         CU_ASSERT_TRUE(lmc_test_same_files(lmc_test_path("cat"), lmc_test_path("plain")));
     }
     unlink(lmc_test_path("cat"));
