@@ -337,9 +337,12 @@ static int replace_old(st_staging *staging)
 lmc_status st_staging_commit(st_staging *staging, const st_attributes *attributes, int force, int no_fsync,
                              lmc_st_diag *diag)
 {
-    st_attributes private = *attributes;
-    private.permissions &= ~022u; /* a later run does not go on with what others could write in */
-    int os_errno = st_finish(staging->fd, &private, no_fsync);
+    const char *what = "cannot finish the directory";
+    st_attributes closed = *attributes;
+    closed.permissions &= ~022u; /* a later run does not go on with what others could write in */
+    int os_errno = st_finish(staging->fd, &closed, no_fsync);
+    if (os_errno == 0)
+        what = "cannot give the finished directory its name";
     /* if it or its folder was moved away meanwhile, the target would be somewhere else */
     if (os_errno == 0)
         os_errno = check_name(staging->fd, OS_HERE, staging->path);
@@ -355,11 +358,9 @@ lmc_status st_staging_commit(st_staging *staging, const st_attributes *attribute
     if (os_errno != 0) {
         st_diag_set_file(diag, staging->target);
         close_if_open(&staging->old_fd);
-        return os_errno == EEXIST ? fail_exists(diag)
-                                  : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET,
-                                               "cannot give the finished directory its name");
+        return os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
     }
-    if (private.permissions != attributes->permissions)
+    if (closed.permissions != attributes->permissions)
         (void)os_set_permissions(staging->fd, attributes->permissions);
     if (!no_fsync)
         (void)os_sync(staging->parent_fd); /* some file systems refuse: then it is theirs */
