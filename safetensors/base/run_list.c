@@ -113,7 +113,9 @@ static int read_step_member(reader *reader, st_span key, entry *entry)
     uint64_t seconds = 0;
     if (!st_json_u64(json, &seconds))
         return 0;
-    step->time_s = (int64_t)(seconds & INT64_MAX);
+    if (seconds > INT64_MAX)
+        return fail(reader, "a time is out of range");
+    step->time_s = (int64_t)seconds;
     return 1;
 }
 
