@@ -64,11 +64,13 @@ static lmc_status start(const lmc_cuda_driver *driver, lmc_diag *diag)
 {
     int version = 0;
     int error = driver->driver_version(&version);
-    if (error == 0 && version < VERSION_LEAST)
+    if (error != 0)
+        return lmc_cuda_fail_call(diag, driver, "cuDriverGetVersion", error);
+    if (version < VERSION_LEAST)
         return lmc_cuda_fail(diag, LMC_ERR_UNSUPPORTED, 0,
                              "the driver serves CUDA %d.%d: 12.0 or later is needed", version / 1000,
                              version % 1000 / 10);
-    error = error != 0 ? error : driver->init(0);
+    error = driver->init(0);
     if (error == LMC_CUDA_ERROR_NO_DEVICE)
         return lmc_cuda_fail(diag, LMC_ERR_UNSUPPORTED, 0, "the driver sees no device");
     return error == 0 ? LMC_OK : lmc_cuda_fail_call(diag, driver, "cuInit", error);

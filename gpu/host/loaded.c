@@ -154,11 +154,13 @@ static lmc_status load_in_context(lmc_cuda_loaded *loaded, lmc_diag *diag)
     LMC_TRY(lmc_cuda_load_driver(&made.loaded.driver, diag));
     const lmc_cuda_driver *const driver = made.loaded.driver;
     int error = driver->context_current(&made.context);
-    if (error == 0 && !made.context)
-        return lmc_cuda_fail(diag, LMC_ERR_ARG, 0, "no context of CUDA is current in this thread");
-    error = error != 0 ? error : driver->context_id(made.context, &made.id);
     if (error != 0)
         return lmc_cuda_fail_call(diag, driver, "cuCtxGetCurrent", error);
+    if (!made.context)
+        return lmc_cuda_fail(diag, LMC_ERR_ARG, 0, "no context of CUDA is current in this thread");
+    error = driver->context_id(made.context, &made.id);
+    if (error != 0)
+        return lmc_cuda_fail_call(diag, driver, "cuCtxGetId", error);
     context_entry *entry = find_entry(made.context);
     if (!entry || entry->id != made.id) {
         LMC_TRY(load_kernels(&made.loaded, diag));

@@ -147,6 +147,9 @@ LMC_TEST(test_no_driver)
     fake.set_version(11080);
     check_init_fails(LMC_ERR_UNSUPPORTED, "the driver serves CUDA 11.8: 12.0 or later is needed");
     fake.reset();
+    fake.fail("cuDriverGetVersion", OUT_OF_MEMORY);
+    check_init_fails(LMC_ERR_IO, "cuDriverGetVersion: CUDA_ERROR_OUT_OF_MEMORY (2)");
+    fake.reset();
     fake.fail("cuInit", NO_DEVICE);
     check_init_fails(LMC_ERR_UNSUPPORTED, "the driver sees no device");
     fake.fail("cuInit", OUT_OF_MEMORY);
@@ -211,8 +214,10 @@ LMC_TEST(test_faults_of_loading)
                                         "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
     void *const context = create_context();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "%s: CUDA_ERROR_OUT_OF_MEMORY (2)", names[i]);
         fake.fail(names[i], OUT_OF_MEMORY);
-        check_init_fails(LMC_ERR_IO, "CUDA_ERROR_OUT_OF_MEMORY (2)");
+        check_init_fails(LMC_ERR_IO, text);
         /* a module that is not used any more does not stay in the context */
         CU_ASSERT_EQUAL(fake.calls("cuModuleUnload"),
                         fake.calls("cuModuleGetFunction") > 0 ? fake.calls("cuModuleLoadDataEx") : 0);
