@@ -307,6 +307,15 @@ static lmc_status read_contents(lmc_st_file *file, const st_open *how, lmc_st_di
     return LMC_OK;
 }
 
+/* 0 for a file in memory, or a removed one: its path is that of a descriptor, as /proc/self/fd/9, and leads to nothing
+ * that belongs to it. Some file systems count no names at all. */
+static int has_name(const lmc_st_file *file)
+{
+    os_state found;
+    return file->input.state.name_count > 0 ||
+           (os_lstat(OS_HERE, file->path, &found) == 0 && os_is_same_file(&file->input.state, &found));
+}
+
 lmc_status st_handle_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = !how->allocator ? &lmc_memory_default : how->allocator;
@@ -318,13 +327,14 @@ lmc_status st_handle_open(const st_open *how, lmc_st_file **file, lmc_st_diag *d
     opened->memory = *memory;
     opened->input.fd = -1;
     pthread_mutex_init(&opened->shapes_lock, NULL);
-    opened->is_from_path = how->fd < 0 && !how->read;
     opened->dependent = opened->owner = how->dependent;
     opened->path = st_duplicate(memory, how->path);
     const lmc_status status = !opened->path ? st_fail_nomem(diag) : read_contents(opened, how, diag);
-    if (status == LMC_OK)
-        *file = opened;
-    else
+    if (status != LMC_OK) {
         st_handle_close(opened);
-    return status;
+        return status;
+    }
+    opened->is_from_path = how->fd < 0 && !how->read && has_name(opened);
+    *file = opened;
+    return LMC_OK;
 }

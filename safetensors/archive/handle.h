@@ -45,7 +45,7 @@ struct lmc_st_file {
     /* The open file that has opened this one as its base, and closes it; NULL: the caller does. What this file refers
      * to outside of itself belongs to its owner, or to that one's, and so on. */
     const lmc_st_file *owner;
-    int is_from_path; /* 0: read from a descriptor, the path is a label */
+    int is_from_path; /* 0: read from a descriptor or without a name, the path is a label */
     pthread_mutex_t shapes_lock;
     uint64_t **shapes; /* of tensors above ST_RANK_KEPT that were asked for; NULL before the first one */
 };

@@ -5,6 +5,8 @@ import shutil
 import socket
 import subprocess
 
+import pytest
+
 from bases import (archived_pair, check_restores, convert, first_snapshot, info, make_chain, modes, next_snapshot,
                    of_chain, pair, write_model)
 from support import check, check_only, model, read, write
@@ -51,6 +53,17 @@ def test_beside_the_archive(tool, directory):
     check(info(tool, archive)["base"]["file"] == old + ".lmc", "info")
     tool.run("restore", archive).expect(0)
     check_only(directory, "new.safetensors", "new.safetensors.lmc", "old.safetensors.lmc")
+
+
+@pytest.mark.posix("paths of descriptors")
+def test_file_without_a_name(tool, directory):
+    """One that was removed, or is in memory: nothing belongs to it, neither other descriptors nor other processes."""
+    _, _, archive = archived_pair(tool, directory)
+    with open(archive, "rb") as file:
+        os.unlink(archive)
+        path = "/dev/fd/%d" % file.fileno()
+        done = subprocess.run([tool.path, "verify", path], capture_output=True, pass_fds=[file.fileno()], check=False)
+    check(done.returncode == 1 and done.stderr.endswith(b", which was not found\n"), done.stderr)
 
 
 def test_given_by_name(tool, directory):
