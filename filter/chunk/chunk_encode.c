@@ -63,8 +63,8 @@ lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound)
 
 /* ---- the form ---- */
 
-/* A frame takes 100 to 300 bytes beside its blocks, and a table that it does not share: rows below this are better off
- * together (docs/hdf5-filter.md, section 2). */
+/* A frame takes 60 to 300 bytes besides its blocks, and a table that it does not share: rows below this are better off
+ * together (docs/hdf5-filter.md, section 1). */
 #define ROW_NBYTES_MIN 1024
 
 static h5_form choose_form(const h5_job *job)

@@ -72,11 +72,13 @@ static lmc_status check_fields(const h5_head *head)
         head->width == 0 ? may_be_0
                          : !is_plain && head->width >= H5_WIRE_WIDTH_MIN && head->width <= H5_WIRE_WIDTH_MAX;
     if (!is_width)
-        return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk head at byte 8: records of %u bytes", head->width);
+        return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk head at byte %d: records of %u bytes", WIDTH_OFFSET,
+                       head->width);
     const unsigned swap = head->swap_nbytes;
     if ((swap != 0 && swap != 2 && swap != 4 && swap != 8) || (is_plain && head->swap_nbytes == 0) ||
         (head->layout == H5_WIRE_LAYOUT_COLUMNS && head->swap_nbytes != 0))
-        return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk head at byte 6: elements of %u bytes", head->swap_nbytes);
+        return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk head at byte %d: elements of %u bytes", SWAP_OFFSET,
+                       head->swap_nbytes);
     return LMC_OK;
 }
 

@@ -9,6 +9,10 @@
 /* Bits of LMC_H5_VALUE_TYPE that mean nothing yet. */
 #define H5_TYPE_RESERVED 0xf000u
 
+/* What LMC_H5_TYPE_DTYPE() and LMC_H5_TYPE_SHUFFLE_SPAN() read. */
+#define TYPE_OF_DTYPE(number) ((number) << 16)
+#define TYPE_OF_SHUFFLE_SPAN(span) ((unsigned)(span) << 24)
+
 /* ---- reading ---- */
 
 static int is_element_size(size_t nbytes)
@@ -140,8 +144,8 @@ static lmc_status fault_status(h5_fault fault, const unsigned *values, size_t va
     switch (fault) {
     case FAULT_NONE: return LMC_OK;
     case FAULT_TOO_MANY:
-        return h5_fail(LMC_ERR_ARG, "lmc: %zu values: at most 3 are for the user to give, and %d in all",
-                       value_count, LMC_H5_VALUE_COUNT_MAX);
+        return h5_fail(LMC_ERR_ARG, "lmc: %zu values: at most %d are for the user to give, and %d in all",
+                       value_count, LMC_H5_USER_VALUE_COUNT, LMC_H5_VALUE_COUNT_MAX);
     case FAULT_NO_MAGIC:
         return h5_fail(LMC_ERR_ARG,
                        "lmc: value [3] is %u: the values from [3] on are set by the filter, give 3 at most",
@@ -215,7 +219,7 @@ static unsigned float_dtype(const h5_type *type)
 static void code_as_bytes(h5_params *params)
 {
     params->element_nbytes = 1;
-    params->type = LMC_H5_TYPE_CLASS(params->type) | (LMC_DTYPE_U8 + 1u) << 16;
+    params->type = LMC_H5_TYPE_CLASS(params->type) | TYPE_OF_DTYPE(LMC_DTYPE_U8 + 1u);
 }
 
 /* Elements are coded as the dataset's type says. Integers and opaque bytes are often floats that the writer's HDF5 had
@@ -229,7 +233,7 @@ static void code_as_type(h5_params *params, const h5_type *type)
         code_as_bytes(params);
     } else if (is_element_size(type->nbytes)) {
         params->element_nbytes = (unsigned)type->nbytes;
-        params->type |= (is_float ? float_dtype(type) : 0) << 16;
+        params->type |= TYPE_OF_DTYPE(is_float ? float_dtype(type) : 0);
     } else if (type->nbytes >= H5_WIRE_WIDTH_MIN && type->nbytes <= H5_WIRE_WIDTH_MAX) {
         params->element_nbytes = (unsigned)type->nbytes;
         params->type |= LMC_H5_TYPE_COLUMNS;
@@ -249,7 +253,7 @@ static void note_shuffle(h5_params *params, size_t shuffle_nbytes)
         code_as_bytes(params);
         return;
     }
-    params->type |= LMC_H5_TYPE_SHUFFLED | (unsigned)span << 24;
+    params->type |= LMC_H5_TYPE_SHUFFLED | TYPE_OF_SHUFFLE_SPAN(span);
 }
 
 void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipeline *pipeline,
@@ -260,7 +264,7 @@ void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipelin
     params->type = type->class_number;
     if (params->override_nbytes != 0 && params->override_nbytes != type->nbytes) {
         params->element_nbytes = params->override_nbytes;
-        params->type |= params->override_nbytes == 1 ? (LMC_DTYPE_U8 + 1u) << 16 : 0;
+        params->type |= params->override_nbytes == 1 ? TYPE_OF_DTYPE(LMC_DTYPE_U8 + 1u) : 0;
     } else {
         code_as_type(params, type);
         if (type->is_big_endian && params->element_nbytes > 1 && (params->type & LMC_H5_TYPE_COLUMNS) == 0)

@@ -69,8 +69,8 @@ int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
 {
     const h5_library *const library = h5_library_of(H5_CALL_SITE());
     unsigned values[LMC_H5_VALUE_COUNT_MAX] = {0};
-    size_t value_count =
-        LMC_H5_VALUE_COUNT_MAX; /* in: room; out: how many there are, though they do not fit */
+    /* in: room; out: how many there are, though they do not fit */
+    size_t value_count = LMC_H5_VALUE_COUNT_MAX;
     unsigned flags;
     unsigned config;
     h5_params params;
