@@ -11,8 +11,7 @@
 
 #define RANK_MAX 8 /* ggml has 4 */
 
-/* A tensor takes more than this much of the header that is written. */
-#define TENSOR_COUNT_MAX (LMC_ST_HEADER_NBYTES_MAX / 40)
+#define TENSOR_COUNT_MAX (LMC_ST_HEADER_NBYTES_MAX / ST_HEADER_ENTRY_NBYTES_MIN)
 
 #define WINDOW_NBYTES ((size_t)64 << 10)
 #define NAME_NBYTES_MAX ((uint64_t)32 << 10) /* ggml has 64 */

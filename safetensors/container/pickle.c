@@ -20,8 +20,7 @@
  * The first word of a TUPLE, LIST, DICT or OBJECT has ST_GRAPH_VISITED once it was visited. */
 
 #define ST_GRAPH_VISITED 0x80000000u
-#define ST_GRAPH_PLACE_NBITS 27
-#define ST_GRAPH_PLACE_MASK ((1u << ST_GRAPH_PLACE_NBITS) - 1)
+#define ST_GRAPH_PLACE_MASK ((1u << ST_VALUE_PLACE_NBITS) - 1)
 
 enum {
     ST_GRAPH_FIRST,
@@ -35,7 +34,7 @@ enum { ST_GRAPH_NEXT, ST_GRAPH_COUNT, ST_GRAPH_IS_PAIRS, ST_GRAPH_CHUNK_COUNT };
 
 static st_value st_graph_value(st_value_kind kind, size_t place)
 {
-    return (uint32_t)kind << ST_GRAPH_PLACE_NBITS | (uint32_t)place;
+    return (uint32_t)kind << ST_VALUE_PLACE_NBITS | (uint32_t)place;
 }
 
 static size_t st_graph_place(st_value value)

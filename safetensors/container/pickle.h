@@ -16,8 +16,9 @@
 /* Opcodes: a tensor takes about 30. */
 #define ST_PICKLE_STEP_COUNT_MAX ((uint32_t)1 << 24)
 
-/* A value: its kind above, below where it stands, in the pickle or among the words. Good while the pickle is. */
+/* A value: its kind; in the bits below, where it stands in the pickle or among the words. Good while the pickle is. */
 typedef uint32_t st_value;
+#define ST_VALUE_PLACE_NBITS 27
 
 typedef enum st_value_kind {
     ST_VALUE_OTHER, /* nothing that is looked at: None, bool, float, bytes */
@@ -51,7 +52,7 @@ void st_pickle_free(st_pickle *pickle);
 
 static inline st_value_kind st_value_kind_of(st_value value)
 {
-    return (st_value_kind)(value >> 27);
+    return (st_value_kind)(value >> ST_VALUE_PLACE_NBITS);
 }
 
 /* A value of another kind than the one asked for gives 0, or nothing. */

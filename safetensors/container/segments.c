@@ -13,9 +13,9 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
-/* The shortest entry of a header has more bytes: a longer list could not be written. */
-#define SEGMENT_COUNT_MAX (LMC_ST_HEADER_NBYTES_MAX / 40)
-#define VIEW_COUNT_MAX ((size_t)LMC_ST_HEADER_NBYTES_MAX / 40)
+/* A longer list could not be written. */
+#define SEGMENT_COUNT_MAX (LMC_ST_HEADER_NBYTES_MAX / ST_HEADER_ENTRY_NBYTES_MIN)
+#define VIEW_COUNT_MAX ((size_t)LMC_ST_HEADER_NBYTES_MAX / ST_HEADER_ENTRY_NBYTES_MIN)
 
 void st_segments_init(st_segments *segments, const st_reading *reading)
 {

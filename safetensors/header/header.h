@@ -16,6 +16,9 @@
 #include "safetensors/header/name_table.h"
 #include "safetensors/header/views.h"
 
+/* About the least that an entry takes of a header that is written: a tensor without a name 50 bytes, a view 39. */
+#define ST_HEADER_ENTRY_NBYTES_MIN 40
+
 typedef struct st_header {
     unsigned char *text;
     size_t text_nbytes;
@@ -25,8 +28,8 @@ typedef struct st_header {
     char *names;    /* unescaped, each with a NUL behind it */
     st_names index;
     st_span metadata; /* the object `__metadata__`; nbytes 0 if there is none */
-    uint32_t *
-        metadata_at; /* where its keys and values begin in metadata_bytes, in turn, and where the last one ends */
+    /* where its keys and values begin in metadata_bytes, in turn, and where the last one ends */
+    uint32_t *metadata_at;
     char *metadata_bytes;  /* unescaped, each with a NUL behind it */
     size_t metadata_count; /* pairs */
     uint64_t data_nbytes;

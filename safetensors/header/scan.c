@@ -46,7 +46,8 @@ static int parse_shape(st_scan *scan, st_tensor *tensor)
             return 0;
         if (rank == LMC_ST_RANK_MAX) {
             scan->status = LMC_ERR_LIMIT;
-            return fail_at(scan, json->at, "the shape has more than 1024 dimensions");
+            return fail_at(scan, json->at,
+                           "the shape has more than " LMC_TEXT_OF(LMC_ST_RANK_MAX) " dimensions");
         }
         if (scan->dims && rank < ST_RANK_KEPT)
             scan->dims[scan->dim_count + rank] = dim;

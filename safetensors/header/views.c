@@ -111,7 +111,7 @@ static int read_numbers(views_pass *pass, uint64_t *numbers, unsigned *count)
     *count = 0;
     for (size_t seen = 0; st_json_next(json, '[', &seen, NULL);) {
         if (*count == ST_VIEW_RANK_MAX)
-            return refuse(pass, "a view has more than 65 dimensions");
+            return refuse(pass, "a view has more than " LMC_TEXT_OF(ST_VIEW_RANK_MAX) " dimensions");
         if (!st_json_u64(json, &numbers[(*count)++]))
             return 0;
     }

@@ -12,7 +12,7 @@
 #include "safetensors/header/scan.h"
 
 /* What numpy and torch allow, and one for pairs of numbers. */
-#define ST_VIEW_RANK_MAX 65u
+#define ST_VIEW_RANK_MAX 65
 
 #define ST_VIEW_NOTE_NBYTES_MAX 255u
 
@@ -32,8 +32,8 @@ typedef struct st_view {
 
 /* All zero: a header without views. */
 typedef struct st_views {
-    st_view *
-        list; /* those with names of their own, in the order of their tensors, then the others, in that order */
+    /* those with names of their own, in the order of their tensors, then the others, in that order */
+    st_view *list;
     size_t named_count;
     size_t plain_count; /* at most one for each tensor */
     uint64_t *dims;

@@ -21,7 +21,7 @@ const char *st_store_name_fault(const char *name)
     const size_t nbytes = strlen(name);
     const char *at = name;
     if (nbytes > LMC_STORE_NAME_NBYTES_MAX)
-        return "has more than 1000 bytes";
+        return "has more than " LMC_TEXT_OF(LMC_STORE_NAME_NBYTES_MAX) " bytes";
     if (!lmc_utf8_is_valid(name, nbytes))
         return "is not valid UTF-8";
     for (size_t count = 1;; count++) {
@@ -30,11 +30,11 @@ const char *st_store_name_fault(const char *name)
         if (length == 0)
             return "has an empty segment";
         if (length > LMC_STORE_SEGMENT_NBYTES_MAX)
-            return "has a segment of more than 200 bytes";
+            return "has a segment of more than " LMC_TEXT_OF(LMC_STORE_SEGMENT_NBYTES_MAX) " bytes";
         if (at[0] == '.')
             return "has a segment that begins with a dot";
         if (count > ST_STORE_SEGMENT_COUNT_MAX)
-            return "has more than 32 segments";
+            return "has more than " LMC_TEXT_OF(ST_STORE_SEGMENT_COUNT_MAX) " segments";
         if (at[length] == '\0')
             return os_components_fault(name);
         if (length >= suffix_nbytes &&

@@ -7,6 +7,10 @@
 #include "safetensors/archive/table.h"
 
 #define RECORD_NBYTES 32
+
+/* Places of the fields in a record; lmc_write_n() in st_records_make() has their sizes. */
+enum { NBYTES_AT = 0, ROW_NBYTES_AT = 8, HASH_AT = 16, DTYPE_AT = 24, HAS_HEAD_AT = 26 };
+
 #define SKETCH_NBYTES sizeof(st_sketch)
 
 static int has_head(const st_index_tensor *tensor)
@@ -47,7 +51,7 @@ static const unsigned char *record_at(const st_records *records, uint32_t number
 
 static int has_head_at(const st_records *records, uint32_t number)
 {
-    return record_at(records, number)[26] != 0;
+    return record_at(records, number)[HAS_HEAD_AT] != 0;
 }
 
 lmc_status st_records_open(st_records *records, const unsigned char *bytes, size_t nbytes, int64_t count,
@@ -58,10 +62,10 @@ lmc_status st_records_open(st_records *records, const unsigned char *bytes, size
     *records = (st_records){bytes, is_right ? (uint32_t)count : 0, 0, (size_t)total};
     for (uint32_t i = 0; i < records->count && is_right; i++) {
         const unsigned char *const fields = record_at(records, i);
-        const unsigned dtype = lmc_load16(fields + 24);
+        const unsigned dtype = lmc_load16(fields + DTYPE_AT);
         is_right = dtype < LMC_DTYPE_COUNT &&
-                   (!has_head_at(records, i) ||
-                    (st_sketch_head_nbytes(lmc_load64(fields)) > 0 && lmc_load64(fields + 8) > 0));
+                   (!has_head_at(records, i) || (st_sketch_head_nbytes(lmc_load64(fields + NBYTES_AT)) > 0 &&
+                                                 lmc_load64(fields + ROW_NBYTES_AT) > 0));
         total += is_right && has_head_at(records, i) ? st_sketch_coarse_nbytes(dtype) : 0;
     }
     if (is_right && total == nbytes)
@@ -77,10 +81,10 @@ int st_records_next(st_records *records, st_record *record)
         return 0;
     const unsigned char *const fields = record_at(records, records->next);
     record->tensor = records->next;
-    record->nbytes = lmc_load64(fields);
-    record->row_nbytes = lmc_load64(fields + 8);
-    record->content_hash = lmc_load64(fields + 16);
-    record->dtype = lmc_load16(fields + 24);
+    record->nbytes = lmc_load64(fields + NBYTES_AT);
+    record->row_nbytes = lmc_load64(fields + ROW_NBYTES_AT);
+    record->content_hash = lmc_load64(fields + HASH_AT);
+    record->dtype = lmc_load16(fields + DTYPE_AT);
     record->sketch = record_at(records, records->count) + records->next * SKETCH_NBYTES;
     record->head = NULL;
     if (has_head_at(records, records->next)) {
