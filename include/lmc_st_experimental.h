@@ -101,8 +101,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_origin(const lmc_st_file *file, u
 
 /* Where the stored bytes are for a read of a part, and which content [*begin, *end) they hold: whole blocks, or all
  * of a frame without an index. Head and tail of the frame are read. A tensor with a base needs that content of it,
- * too; of an F32 base of a BF16 tensor, twice these numbers. For a view, *begin and *end are in its storage. So is the
- * part itself if of_storage is 1, as for a base. All are 0 after a failure. Errors: lmc_st_read_range(). */
+ * too; of an F32 base of a BF16 or F16 tensor, twice these numbers. For a view, *begin and *end are in its storage. So
+ * is the part itself if of_storage is 1, as for a base. All are 0 after a failure. Errors: lmc_st_read_range(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_range_place(const lmc_st_file *file, uint64_t index, int of_storage,
                                                     uint64_t first_byte, uint64_t nbytes, uint64_t *offset,
                                                     uint64_t *stored_nbytes, uint64_t *begin, uint64_t *end,

@@ -53,8 +53,8 @@ extern "C" {
 /* One model of a store. */
 typedef struct lmc_store_model {
     size_t struct_size; /* sizeof(lmc_store_model); set by LMC_INIT() */
-    const char
-        *name; /* UTF-8, NUL-terminated. Valid until lmc_store_close(), or until the callback returns. */
+    /* UTF-8, NUL-terminated. Valid until lmc_store_close(), or until the callback returns. */
+    const char *name;
     int is_directory;         /* 1: the model was a directory; 0: a single file */
     const char *const *bases; /* names of the models that it is based on, by bytes; valid as `name` is */
     size_t base_count;
@@ -196,8 +196,8 @@ typedef struct lmc_store_plan_result {
     uint64_t stored_nbytes;  /* that all models take, before anything was applied */
     uint64_t planned_nbytes; /* that they would take, as predicted; once it was applied, that they take */
     uint64_t changed_count;  /* models that are to be stored again, or were */
-    uint64_t
-        changed_nbytes; /* of these models, before compression: each is read, and written, up to six times */
+    /* of these models, before compression: each is read, and written, up to six times */
+    uint64_t changed_nbytes;
 } lmc_store_plan_result;
 
 /* Looks at the whole store, and finds which models should stand alone and which bases the others should have, so that

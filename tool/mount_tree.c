@@ -22,7 +22,9 @@ struct mount_file {
 };
 
 struct mount_tree {
-    pthread_mutex_t lock; /* of nodes and files; it is not held while a file is opened or read */
+    /* Of nodes and files. An archive is opened under it for its size when its name is looked up; files are opened for
+     * programs, and read, without it. */
+    pthread_mutex_t lock;
     mount_nodes nodes;
     lmc_st_compare_options options;
     lmc_st_cache *cache;

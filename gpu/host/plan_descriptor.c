@@ -54,8 +54,8 @@ static lmc_status describe_table(lmc_cuda_batch *batch, const lmc_table *table, 
     return LMC_OK;
 }
 
-/* Elements of two bytes whose symbols alone are coded, with the lengths that a kernel has as constants. That kernel
- * knows no escapes: no code may stand for one. */
+/* Elements of two bytes whose symbols alone are coded, with the lengths that a kernel has as constants. No code may
+ * stand for an escape: the kernel looks for them among literals alone. */
 static uint8_t choose_kernel(const lmc_coding *coding)
 {
     static const struct {

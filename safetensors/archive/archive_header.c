@@ -48,11 +48,11 @@ static size_t put_header(st_json_out *out, const st_archive_parts *parts, const 
 }
 
 /* The plan chooses the size of blocks: 64 KiB or more, but for the last one. A block takes at most 21 bytes more than
- * its content: one for its mode, 20 in the index of a delta frame. Head, plan and check stay below 8 KiB (format.md,
- * section 2) without offsets of columns.
- * With them the plan takes a byte more for each column. A matrix has LMC_COLUMN_COUNT_MAX of them at most, and
- * LMC_ROW_COUNT_MIN rows at least. A plan has offsets where a sample shows that they save more. But the rest of the
- * tensor may be unlike the sample. Then all its blocks are stored, and the plan is written already. */
+ * its content: one for its mode, 20 in the index of a delta frame. Head, plan and check stay below 8 KiB
+ * (docs/format.md, section 2) without offsets of columns. With them the plan takes a byte more for each column. A
+ * matrix has LMC_COLUMN_COUNT_MAX of them at most, and LMC_ROW_COUNT_MIN rows at least. A plan has offsets where a
+ * sample shows that they save more. But the rest of the tensor may be unlike the sample. Then all its blocks are
+ * stored, and the plan is written already. */
 uint64_t st_archive_frame_bound(uint64_t content_nbytes)
 {
     const uint64_t most_columns = content_nbytes / LMC_ROW_COUNT_MIN;

@@ -13,9 +13,9 @@
 /* One tensor of the chain. */
 typedef struct st_step {
     st_frame frame; /* in a plain file not open: then only its file and index are known */
-    unsigned scale; /* bytes of it for one byte of the first: 2 below a BF16 copy of F32, else 1 */
-    uint64_t
-        nbytes; /* of its own content. What needs more of it gets zeros; what is beyond that is not needed. */
+    unsigned scale; /* bytes of it for one byte of the first: 2 below a BF16 or F16 copy of F32, else 1 */
+    /* of its own content. What needs more of it gets zeros; what is beyond that is not needed. */
+    uint64_t nbytes;
     uint32_t number; /* of the base file that it is in, among those of the step before */
 } st_step;
 

@@ -36,8 +36,8 @@ typedef struct st_neighbours {
     char *own;     /* in the same memory: the name of the file's own folder, ... */
     char *inner;   /* ... and the folder below each that corresponds to the file's; "" if it is the same */
     uint64_t step; /* of the own folder, in a run */
-    st_buffer
-        room; /* of the names, in the order in which they should be searched: the nearest earlier one first */
+    /* of the names, in the order in which they should be searched: the nearest earlier one first */
+    st_buffer room;
     size_t count;
     int is_run;         /* they are the earlier steps of a run; else directories with similar names */
     int is_first_known; /* run.json has named the first */

@@ -158,7 +158,7 @@ const st_container_reader st_safetensors_reader = {LMC_ST_CONTAINER_SAFETENSORS,
 
 /* ---- all kinds ---- */
 
-/* The first that a file looks like is its kind. The last takes every file. */
+/* The first that a file looks like is its kind. */
 static const st_container_reader *const readers[] = {&st_safetensors_reader, &st_npy_reader, &st_gguf_reader,
                                                      &st_zip_reader};
 

@@ -35,11 +35,11 @@ typedef struct st_reading {
 /* What a file holds. All zero: nothing is there to be freed. */
 typedef struct st_contents {
     lmc_st_container kind;
-    st_header
-        header; /* its tensors, in the order of their data: the header of a safetensors file, and for any other
-                         one that says the same of its tensors as if they stood one behind the other */
-    uint64_t
-        *places; /* where each tensor begins in the file, rising; then where the last one ends, or the file */
+    /* its tensors, in the order of their data: the header of a safetensors file, and for any other one that says the
+     * same of its tensors as if they stood one behind the other */
+    st_header header;
+    /* where each tensor begins in the file, rising; then where the last one ends, or the file */
+    uint64_t *places;
 } st_contents;
 
 /* A kind of files. */

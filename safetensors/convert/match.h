@@ -38,10 +38,10 @@ lmc_status st_base_set_add(st_base_set *set, lmc_st_file *file, const char *path
 void st_base_set_free(st_base_set *set);
 
 /* For each tensor that is no alias, the first that applies:
- *   - BF16: an F32 tensor of the source with the same shape whose rounding it seems to be;
+ *   - BF16, F16: a wider tensor of the source with the same shape whose rounding it seems to be;
  *   - a tensor of the base with its name, dtype and shape;
  *   - a tensor of the base with its dtype and size that seems to be equal;
- *   - BF16: an F32 tensor of the base, as in the source;
+ *   - BF16, F16: a wider tensor of the base, as in the source;
  *   - a tensor of the base with its dtype and shape, whose values are near: the nearest of those with its name but for
  *     parts that wrappers add, or that stand where it stands in its file. Small ones are found by their names alone;
  *   - a file of another container: a tensor of the base with its place and size.

@@ -13,8 +13,8 @@
 typedef struct st_kind {
     uint16_t dtype;
     uint64_t nbytes;
-    uint64_t
-        row_nbytes; /* of the matrices, of whose first nbytes bytes there are head sketches; 0: sketches */
+    /* of the matrices, of whose first nbytes bytes there are head sketches; 0: sketches */
+    uint64_t row_nbytes;
 } st_kind;
 
 int st_kind_compare(const st_kind *a, const st_kind *b);

@@ -41,7 +41,7 @@ static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbyte
     return status;
 }
 
-/* *nbytes: what the codec expects the tensor to take on the relative. A base that cannot be read gives SIZE_MAX. */
+/* *nbytes: what the codec expects the tensor to take on the relative. A base that cannot be read gives UINT64_MAX. */
 static lmc_status plan_on(const st_relatives *relatives, const st_relative *relative, const st_source *source,
                           lmc_ctx *ctx, const lmc_st_file *file, uint64_t *nbytes)
 {

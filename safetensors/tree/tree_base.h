@@ -11,11 +11,10 @@
 /* Where the base of a directory's file is. */
 typedef struct st_tree_base {
     char *path; /* NULL: none was named, or there is none for this file */
-    char *
-        folder; /* in the base directory, which belongs to the one that the file is in; NULL: there is none */
-    char **
-        dirs; /* to look in: that folder; of each of the options' directories the one that the file is in, and
-                     itself */
+    /* in the base directory, which belongs to the one that the file is in; NULL: there is none */
+    char *folder;
+    /* to look in: that folder; of each of the options' directories the one that the file is in, and itself */
+    char **dirs;
     size_t dir_count;
 } st_tree_base;
 

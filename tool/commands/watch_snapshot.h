@@ -75,7 +75,7 @@ uint64_t watch_own_print(const os_state *found);
 int watch_print(const char *path, const os_state *run, uint64_t *print);
 
 /* Success if the file, or each file of the directory that is a container, reads to its end. *container_count: how many
- * there are; archives are none. Files that options->excludes names are passed over. */
+ * there are; archives are none. Files that args->excludes names are passed over. */
 lmc_status watch_check(const char *path, const cli_args *args, uint64_t *container_count, lmc_st_diag *diag);
 
 #endif
