@@ -29,6 +29,7 @@ struct st_base_slots {
     char **dirs;
     size_t dir_count;
     int is_trial;      /* the file is a candidate itself, or found for one; changed by its search alone */
+    int is_thorough;   /* in a search, candidates are compared whole, not by a sample */
     size_t open_count; /* of a root: files below it that were searched for; atomic */
     uint64_t open_headers_nbytes; /* bytes of their headers, equal ones of a chain counted once; atomic */
     size_t count;

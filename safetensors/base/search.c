@@ -1,6 +1,6 @@
 /*
- * search.c - base/search.h: the places where a base may be, and the choice among candidates: a few of their tensors are
- * held against what the archive's frames want.
+ * search.c - base/search.h: the places where a base may be, and the choice among candidates: a few of their tensors, or
+ * all, are held against what the archive's frames want.
  */
 #include "safetensors/base/search.h"
 
@@ -21,7 +21,7 @@
 typedef struct probe {
     const lmc_st_file *file, *base;
     size_t number; /* of the base */
-    int is_trial;
+    int is_trial, is_thorough;
     st_content_room room;
     st_buffer buffers[3], block;
     unsigned fit_count, differs_count, unknown_count; /* tensors */
@@ -33,32 +33,18 @@ static lmc_status unread(lmc_status status)
     return status == LMC_ERR_BASE ? LMC_ERR_IO : status;
 }
 
-/* Decodes a block of the frame against `content`. BASE: that is not what the frame was coded against. */
-static lmc_status look_at_block(probe *probe, const st_frame *frame, uint64_t block,
-                                const st_content *content)
+/* Looks at one tensor: by the hash of all of it if the base has one for blocks of the same size, else by its first and
+ * last block, or by all blocks. BASE: it is not what the frame was coded against. */
+static lmc_status look_at_frame(probe *probe, const st_link *link, const st_frame *frame)
 {
     lmc_st_diag unused = {0};
     const lmc_allocator *const memory = probe->room.memory;
     const lmc_info *const info = &frame->info;
-    const uint64_t left = info->content_nbytes - block * info->block_nbytes;
-    st_blocks one = {.first = block, .count = 1};
-    LMC_TRY(unread(st_content_read_base(content, &probe->room, frame, block, 1, &one.base, &unused)));
-    one.dst = st_buffer_grow(memory, &probe->block, info->block_nbytes);
-    one.dst_nbytes = left < info->block_nbytes ? (size_t)left : info->block_nbytes;
-    return one.dst ? st_frame_read(frame, probe->room.ctx, memory, probe->room.stored, &one, &unused)
-                   : LMC_ERR_NOMEM;
-}
-
-/* Looks at one tensor: by the hash of all of it if the base has one for blocks of the same size, else by its first and
- * last block. BASE: it is not what the frame was coded against. */
-static lmc_status look_at_frame(probe *probe, const st_link *link, const st_frame *frame)
-{
-    lmc_st_diag unused = {0};
     const lmc_st_file *const base = probe->base;
     st_content content;
     if (link->base >= base->header.tensor_count)
         return LMC_ERR_BASE;
-    const int has_length = st_file_tensor_nbytes(base, link->base) == frame->info.base_nbytes;
+    const int has_length = st_file_tensor_nbytes(base, link->base) == info->base_nbytes;
     if (!has_length && !probe->file->bases.has_lengths)
         return LMC_ERR_BASE;
     if (base->is_archive && has_length) {
@@ -66,8 +52,8 @@ static lmc_status look_at_frame(probe *probe, const st_link *link, const st_fram
         LMC_TRY(
             st_frame_open(&having, base, NULL, probe->room.ctx, st_file_owner(base, link->base), &unused));
         /* a frame's content hash is over its blocks' hashes: those of other blocks cannot be compared */
-        const int is_known = having.info.block_nbytes == frame->info.base_block_nbytes ||
-                             (having.info.block_count == 1 && frame->info.block_count == 1);
+        const int is_known = having.info.block_nbytes == info->base_block_nbytes ||
+                             (having.info.block_count == 1 && info->block_count == 1);
         const int is_same = lmc_frame_content_hash(having.coded) == lmc_frame_base_hash(frame->coded);
         st_frame_close(&having);
         if (is_known)
@@ -75,13 +61,21 @@ static lmc_status look_at_frame(probe *probe, const st_link *link, const st_fram
     }
     if (probe->is_trial && st_bases_find(&base->bases, st_file_owner(base, link->base)))
         return LMC_ERR_IO; /* it needs a further file */
-    lmc_status status =
-        unread(st_content_open(&content, base, probe->room.ctx, link->base, probe->room.memory, &unused));
-    content.nbytes = frame->info.base_nbytes; /* what a shorter base lacks is zeros */
-    if (status == LMC_OK)
-        status = look_at_block(probe, frame, 0, &content);
-    if (status == LMC_OK && frame->info.block_count > 1)
-        status = look_at_block(probe, frame, frame->info.block_count - 1, &content);
+    lmc_status status = unread(st_content_open(&content, base, probe->room.ctx, link->base, memory, &unused));
+    content.nbytes = info->base_nbytes; /* what a shorter base lacks is zeros */
+    const uint64_t step = probe->is_thorough || info->block_count < 2 ? 1 : info->block_count - 1;
+    for (uint64_t block = 0; block < info->block_count && status == LMC_OK; block += step) {
+        const uint64_t left = info->content_nbytes - block * info->block_nbytes;
+        st_blocks one = {.first = block, .count = 1};
+        one.dst = st_buffer_grow(memory, &probe->block, info->block_nbytes);
+        one.dst_nbytes = left < info->block_nbytes ? (size_t)left : info->block_nbytes;
+        status =
+            !one.dst
+                ? LMC_ERR_NOMEM
+                : unread(st_content_read_base(&content, &probe->room, frame, block, 1, &one.base, &unused));
+        if (status == LMC_OK)
+            status = st_frame_read(frame, probe->room.ctx, memory, probe->room.stored, &one, &unused);
+    }
     st_content_free(&content);
     return status;
 }
@@ -109,7 +103,7 @@ static int is_worth_a_look(const probe *probe, const st_link *link)
 }
 
 /* Looks at the link with the most stored bytes (of a tensor that has changed much, where others are as they were), and
- * at links that are spread evenly over those worth it, the first and the last among them. */
+ * at links that are spread evenly over those worth it, the first and the last among them; or at all. */
 static lmc_status look_at_links(probe *probe)
 {
     const st_bases *const bases = &probe->file->bases;
@@ -124,7 +118,7 @@ static lmc_status look_at_links(probe *probe)
         largest = nbytes > most ? link : largest;
         most = nbytes > most ? nbytes : most;
     }
-    const size_t wanted = count < LINKS_MAX ? count : LINKS_MAX;
+    const size_t wanted = count < LINKS_MAX || probe->is_thorough ? count : LINKS_MAX;
     size_t taken = 0;
     size_t seen = 0;
     if (count > LINKS_MAX)
@@ -142,10 +136,11 @@ static lmc_status look_at_links(probe *probe)
 }
 
 lmc_status st_base_probe(const lmc_st_file *file, size_t number, const lmc_st_file *base, int is_trial,
-                         st_base_fit *fit)
+                         int is_thorough, st_base_fit *fit)
 {
     const lmc_allocator *const memory = &file->memory;
-    probe probe = {.file = file, .base = base, .number = number, .is_trial = is_trial};
+    probe probe = {
+        .file = file, .base = base, .number = number, .is_trial = is_trial, .is_thorough = is_thorough};
     st_buffer *const buffers = probe.buffers;
     lmc_ctx *ctx = NULL;
     lmc_status status = lmc_ctx_create(memory, &ctx);
@@ -176,6 +171,7 @@ typedef struct search {
     lmc_st_file *found; /* has the right size and header */
     int is_found_known; /* its content was looked at, with this result */
     int is_settled;     /* its content is known to be the wanted one */
+    int is_thorough;    /* candidates are compared whole, not by a sample */
     st_base_fit found_fit;
     char places[256];     /* where it was looked for */
     char neighbours[160]; /* likewise */
@@ -202,7 +198,7 @@ static lmc_status look_at_found(search *search)
         return LMC_OK;
     search->is_found_known = 1;
     return st_base_probe(search->file, search->number, search->found, search->file->base->is_trial,
-                         &search->found_fit);
+                         search->is_thorough, &search->found_fit);
 }
 
 /* is_named: the caller has named this file, so that it should be there. Of several candidates the one that fits better
@@ -244,7 +240,7 @@ static lmc_status try_path(search *search, const char *path, int is_named)
     }
     status = look_at_found(search);
     if (status == LMC_OK && search->found_fit != ST_BASE_FITS)
-        status = st_base_probe(file, search->number, candidate, slots->is_trial, &fit);
+        status = st_base_probe(file, search->number, candidate, slots->is_trial, search->is_thorough, &fit);
     if (status == LMC_OK && fit > search->found_fit) {
         lmc_st_close(search->found);
         search->found = candidate;
@@ -307,6 +303,9 @@ static lmc_status try_neighbours(search *search)
     st_neighbours_find(&neighbours, &search->file->memory, search->file->path);
     for (size_t i = 0;
          status == LMC_OK && !search->is_settled && st_neighbours_folder(&neighbours, i, &folder); i++) {
+        const int is_known = i == 0 && neighbours.is_first_known;
+        /* a step that is not named may differ from the base in one tensor of many: a sample does not tell */
+        search->is_thorough |= neighbours.is_run && !is_known;
         status = folder ? try_directory(search, folder, st_base_entry_name(search->entry)) : LMC_OK;
         st_release(neighbours.memory, folder);
         if (status == LMC_OK && search->found)
@@ -314,7 +313,6 @@ static lmc_status try_neighbours(search *search)
         if (status != LMC_OK || !search->found)
             continue;
         /* it is the one if its content fits, or if run.json has named it and it cannot be read */
-        const int is_known = i == 0 && neighbours.is_first_known;
         search->is_settled =
             search->found_fit == ST_BASE_FITS || (is_known && search->found_fit != ST_BASE_DIFFERS);
         if (search->found_fit == ST_BASE_DIFFERS) { /* run.json may be older than the steps */
@@ -362,7 +360,7 @@ static lmc_status try_all(search *search)
 static lmc_status search_base(const lmc_st_file *file, size_t number, lmc_st_file **found, lmc_st_diag *diag)
 {
     const st_base_entry *const entry = &file->bases.files[number];
-    search search = {.file = file, .number = number, .entry = entry};
+    search search = {.file = file, .number = number, .entry = entry, .is_thorough = file->base->is_thorough};
     lmc_st_diag cause;
     size_t file_count = 0;
     for (const lmc_st_file *at = file; at; at = at->dependent)

@@ -27,9 +27,9 @@ typedef enum st_base_fit {
 
 /* Looks at up to nine tensors that `file` has coded against base file `number`, the first, the last and the one of
  * the largest frame among them, whether their bases in `base` hold the right content: by the hash of all of it if
- * `base` has one for blocks of the same size, else by their first and last block. is_trial: not at tensors of `base`
- * that need another tensor themselves. Error: NOMEM. */
+ * `base` has one for blocks of the same size, else by their first and last block. is_thorough: at all of these tensors
+ * and blocks. is_trial: not at tensors of `base` that need another tensor themselves. Error: NOMEM. */
 lmc_status st_base_probe(const lmc_st_file *file, size_t number, const lmc_st_file *base, int is_trial,
-                         st_base_fit *fit);
+                         int is_thorough, st_base_fit *fit);
 
 #endif

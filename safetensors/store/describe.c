@@ -72,9 +72,10 @@ static lmc_status look_at_base(const description *description, lmc_st_file *file
     const lmc_st_file *base = NULL;
     st_base_fit fit = ST_BASE_FITS;
     lmc_status status = st_file_open_base(file, number, &base, description->diag);
-    if (status == LMC_OK && folder->base_dir && st_base_probe(file, number, base, 0, &fit) != LMC_OK)
+    if (status == LMC_OK && folder->base_dir &&
+        st_base_probe(file, number, base, 0, folder->is_thorough, &fit) != LMC_OK)
         return st_fail_nomem(description->diag);
-    if (status == LMC_OK && fit == ST_BASE_DIFFERS) {
+    if (status == LMC_OK && (fit == ST_BASE_DIFFERS || (folder->is_thorough && fit != ST_BASE_FITS))) {
         base = NULL;
         st_file_forget_base(file, number);
         status = st_file_set_base(file, NULL, NULL, 0, description->diag);
@@ -113,6 +114,8 @@ static lmc_status look_at_archive(description *description, const char *path, co
     }
     if (status == LMC_OK) {
         description->model->original_nbytes += file->original_nbytes;
+        if (file->base)
+            file->base->is_thorough = description->folder->is_thorough;
         for (size_t i = 0; i < st_file_base_count(file) && status == LMC_OK; i++)
             status = look_at_base(description, file, i);
     }

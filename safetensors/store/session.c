@@ -211,7 +211,8 @@ lmc_status st_store_describe(const st_store_session *store, const char *name, co
                                     .is_run = store->models.is_run,
                                     .path = path,
                                     .base_dir = base_dir,
-                                    .name = name};
+                                    .name = name,
+                                    .is_thorough = store->models.is_run};
     *found = (st_model){0};
     const lmc_status status = path && (base_dir || !expected)
                                   ? st_model_describe(&folder, store->options, found, NULL, store->diag)

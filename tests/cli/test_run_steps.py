@@ -255,3 +255,65 @@ def test_far_base_without_the_list(tool, far_run):
     check_far_run(tool, run, snapshot, FAR + 2)
     tool.run("run", "keep", run, "--last", "2").expect(0)
     check_far_run(tool, run, snapshot, 2)
+
+
+# ---- steps that a sample does not tell apart ----
+
+def with_value_moved(tensors, number, place):
+    name, dtype, shape, content = tensors[number]
+    moved = content[:place] + bytes([content[place] ^ 1]) + content[place + 1:]
+    return tensors[:number] + [(name, dtype, shape, moved)] + tensors[number + 1:]
+
+
+# tensors, how often their 300 values stand in each, the tensor and the byte in which step 20 differs from step 10
+ALIKE = {"one_tensor": (40, 1, 17, 100), "one_block": (1, 3000, 0, 900000)}
+
+
+@pytest.fixture(params=ALIKE)
+def alike_run(request, tool, directory):
+    """Step 30 is based on step 10, and step 20, a key frame, is nearer and differs from that in one value."""
+    count, times, number, where = ALIKE[request.param]
+    tensors = [("t%02d" % i, "BF16", [300 * times], first_snapshot(i, 300)[0][3] * times) for i in range(count)]
+    contents = {10: tensors, 20: with_value_moved(tensors, number, where),
+                30: next_snapshot(tensors[:1], 2) + tensors[1:]}
+    made = {}
+    for step in (10, 30, 20):
+        os.mkdir(os.path.join(directory, str(step)))
+        made[step] = write(os.path.join(directory, str(step), "model.safetensors"), model(contents[step]))
+        tool.run("run", "add", place(directory), made[step], "--step", str(step)).expect(0)
+    check([listed(tool, place(directory))[step]["base"] for step in (10, 20, 30)] == [None, None, 10], "bases")
+    return place(directory), made
+
+
+def check_drop(tool, run, made):
+    check(listed(tool, run)[30]["base"] == 10, "the base of step 30")
+    tool.run("run", "drop", run, "10").expect(0)
+    check_run(tool, run, without(made, 10))
+
+
+def test_alike_steps_without_the_list(tool, alike_run):
+    run, made = alike_run
+    os.unlink(os.path.join(run, "run.json"))
+    archive = os.path.join(run, "30", "model.safetensors.lmc")
+    check(tool.run("cat", archive).expect(0).output == read(made[30]), "step 30")
+    tool.run("run", "repair", run).expect(0)
+    check_drop(tool, run, made)
+
+
+def test_alike_steps_without_an_entry(tool, alike_run):
+    """As a command leaves them that is killed when it replaces a step."""
+    run, made = alike_run
+    path = os.path.join(run, "run.json")
+    content = json.loads(read(path))
+    content["steps"] = [entry for entry in content["steps"] if entry["step"] != 30]
+    write(path, json.dumps(content, separators=(",", ":")).encode())
+    check_drop(tool, run, made)
+
+
+def test_alike_steps_with_a_wrong_list(tool, alike_run):
+    """Nothing goes that is needed; repair finds the base."""
+    run, made = alike_run
+    forge_base(run, 30, 20)
+    tool.run("run", "drop", run, "10").expect(1, "not the base that is wanted")
+    tool.run("run", "repair", run).expect(0)
+    check_drop(tool, run, made)
