@@ -63,6 +63,21 @@ def test_last_of_many_tensors(tool, directory):
         check_found(tool, archive, read(new), old, "--base-dir", wrong)
 
 
+def test_sample_does_not_tell(tool, directory):
+    """The first file that fits in the tensors that are looked at is taken. What is wrong is not read, and the message
+    says what to do."""
+    tensors = [("t%02d" % i, *first_snapshot(i)[0][1:]) for i in range(30)]
+    old = write_model(directory, "old.safetensors", tensors)
+    new = write_model(directory, "new.safetensors", next_snapshot(tensors[:1], 2, 0.5) + next_snapshot(tensors[1:], 2))
+    archive = convert(tool, new, old)
+    wrong = folder_of(directory, "wrong")
+    write_model(wrong, "old.safetensors", tensors[:2] + [last_values_changed(tensors[2])] + tensors[3:])
+    tool.run("verify", archive, "--base-dir", wrong).expect(1, '"t02"', "holds other content", "--base names another")
+    told = tool.run("verify", archive, "--base", os.path.join(wrong, "old.safetensors")).expect(1, '"t02"').stderr
+    check("--base" not in told, told)
+    check_restores(tool, archive, read(new), "--base", old, "--base-dir", wrong)
+
+
 def test_all_wrong(tool, directory):
     """None of several is the base: that is said, and nothing is written."""
     old, new, archive = archived_pair(tool, directory)
