@@ -62,7 +62,7 @@ def zipped(entries, comment=b"", prefix=b"", **options):
     file.seek(len(prefix))
     with zipfile.ZipFile(file, "a", **options) as archive:
         for name, content, *method in entries:
-            info = zipfile.ZipInfo(name)
+            info = name if isinstance(name, zipfile.ZipInfo) else zipfile.ZipInfo(name)
             info.compress_type = method[0] if method else zipfile.ZIP_STORED
             archive.writestr(info, content)
         archive.comment = comment
@@ -107,6 +107,48 @@ def zip64(entries):
             with archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as entry:
                 entry.write(content)
     return file.getvalue()
+
+
+def widened(entries, index, fields, extra):
+    """Fields of a directory entry are all ones, by their offsets in it; the entry has these extra fields."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in entries:
+            archive.writestr(zipfile.ZipInfo(name), content)
+        archive.infolist()[index].extra = extra
+    data = bytearray(file.getvalue())
+    at = -1
+    for _ in range(index + 1):
+        at = data.find(b"PK\1\2", at + 1)
+    for field in fields:
+        data[at + field : at + field + 4] = b"\xff" * 4
+    return bytes(data)
+
+
+def widened_files(rng):
+    arrays = [("v.npy", npy(weights(rng, 400))), ("w.npy", npy(weights(rng, 800)))]
+    stored, original, local = 20, 24, 42
+    sizes, place = struct.pack("<2Q", *[len(arrays[1][1])] * 2), struct.pack("<Q", 30 + 5 + len(arrays[0][1]))
+
+    def field(kind, content, nbytes=None):
+        return struct.pack("<2H", kind, len(content) if nbytes is None else nbytes) + content
+
+    for what, fields, extra in (
+            ("all", (stored, original, local), field(1, sizes + place)),
+            ("all, a disk, and other fields", (stored, original, local),
+             field(2, b"abc") + field(1, sizes + place + bytes(4)) + field(3, b"")),
+            ("the place alone", (local,), field(1, place)), ("a size alone", (original,), field(1, sizes[:8])),
+            ("no place", (local,), field(1, sizes[:7])), ("no second size", (stored, original), field(1, sizes[:8])),
+            ("no field", (original,), b""), ("an empty field before it", (original,), field(1, b"") + field(1, sizes)),
+            ("a field too long", (original,), field(1, sizes, 17)), ("cut after another field", (original,),
+                                                                     field(2, b"", 99) + field(1, sizes))):
+        yield what, widened(arrays, 1, fields, extra)
+    torch = [("first", b""), *torch_entries(rng, "b"), *torch_entries(rng, "a")]
+    yield "a second folder without a size", widened(torch, len(torch) // 2 + 1, (original,), b"")
+    yield "a second folder without a place", widened(torch, len(torch) // 2 + 1, (local,), b"")
+    commented = zipfile.ZipInfo("w.npy")
+    commented.comment = b"PK\6\7" + bytes(16)
+    yield "a locator without its end record", zipped([(commented, arrays[1][1])])
 
 
 def zip64_end(count, directory_nbytes):
@@ -212,6 +254,8 @@ def zip_files(rng):
     yield "two, junk before and between", noise(rng, 300) + zipped(torch) + noise(rng, 5) + zipped(npz)
     yield "streamed", streamed(torch)
     yield "zip64", zip64(torch)
+    for what, file in widened_files(rng):
+        yield f"numbers of 64 bits: {what}", file
     twice = zipped([("w.npy", npy(weights(rng, 400))), ("v.npy", npy(weights(rng, 800)))])
     yield "an empty storage", zipped([*torch, ("archive/data/empty", b"")])
     yield "a deflated pickle", zipped([(*torch[0], zipfile.ZIP_DEFLATED), *torch[1:]])

@@ -301,28 +301,27 @@ def directory_entry(data, at, found):
     name, extra = data[at:end], data[end : end + extra_nbytes]
     stored_nbytes, nbytes, offset = fields[8], fields[9], fields[16]
     numbers = with_zip64(extra, [nbytes, stored_nbytes, offset])
-    is_plain = method == 0 and not flags & FLAGS_REFUSED and numbers is not None
-    nbytes, stored_nbytes, offset = numbers or (0, 0, 0)
-    in_zip = offset < found.directory - found.begin
+    nbytes, stored_nbytes, offset = numbers
+    in_zip = offset is not None and offset < found.directory - found.begin
+    is_plain = method == 0 and not flags & FLAGS_REFUSED and None not in numbers
     local = found.begin + (offset if in_zip else 0)
     entry = Entry(name, nbytes, local, is_plain and in_zip and nbytes == stored_nbytes)
     return entry, end + extra_nbytes + comment_nbytes
 
 
 def with_zip64(extra, numbers):
-    """The numbers of an entry; those that are all ones stand in the extra field 1. None if they do not."""
-    wide = b""
+    """The numbers of an entry; those that are all ones stand in the first extra field 1. None for one that does not."""
+    wide = None
     at = 0
-    while at + 4 <= len(extra) and not wide:
+    while at + 4 <= len(extra) and wide is None:
         kind, nbytes = struct.unpack_from("<2H", extra, at)
-        if kind == 1 and at + 4 + nbytes <= len(extra):
-            wide = extra[at + 4 : at + 4 + nbytes]
+        if kind == 1:
+            wide = extra[at + 4 : at + 4 + nbytes] if at + 4 + nbytes <= len(extra) else b""
         at += 4 + nbytes
     for i, number in enumerate(numbers):
         if number == NONE_32:
-            if len(wide) < 8:
-                return None
-            numbers[i], wide = int.from_bytes(wide[:8], "little"), wide[8:]
+            numbers[i] = int.from_bytes(wide[:8], "little") if wide and len(wide) >= 8 else None
+            wide = wide and wide[8:]
     return numbers
 
 

@@ -237,6 +237,30 @@ def test_gguf_arrays_within_each_other(tool, depth):
     assert same_tensors_or_refused(tool, "file.gguf", data) is None
 
 
+def aligned_to(number, kind=4):
+    return gguf_value(b"general.alignment", kind, number.to_bytes(8 if kind == 10 else 4, "little"))
+
+
+@pytest.mark.parametrize("values, is_followed", [
+    ([aligned_to(64), aligned_to(8)], True), ([aligned_to(8), aligned_to(64)], True),
+    ([aligned_to(3), aligned_to(32)], False), ([aligned_to(32, 10)], False),
+    ([gguf_value(b"none", 9, struct.pack("<IQ", 12, 0))], True),
+    ([gguf_value(b"none", 9, struct.pack("<IQ", 13, 0))], False), ([gguf_value(b"a", 13, b"")], False)],
+    ids=["last_8", "last_64", "first_bad", "u64", "empty_array", "empty_array_of_unknown", "unknown"])
+def test_gguf_values(tool, values, is_followed):
+    data = gguf([(b"a", 0, [2], b"two f32!")], values) + bytes(64)
+    assert (find_places(data)[0] == GGUF) == is_followed
+    assert same_tensors_or_refused(tool, "file.gguf", data) is None
+
+
+@pytest.mark.parametrize("offset, count", [(0, 1), (32, 0)])
+def test_gguf_tensor_behind_the_end(tool, offset, count):
+    """The data would begin at 64, and begin at the end of the file."""
+    data = b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + gguf_string(b"a") + struct.pack("<IQIQ", 1, count, 0, offset)
+    assert len(data) < 64 and find_places(data)[0] == RAW
+    assert same_tensors_or_refused(tool, "file.gguf", data) is None
+
+
 # The grammar of NPY headers
 
 
