@@ -240,11 +240,11 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_changes_list(const lmc_st_changes *chang
                                                      unsigned index_nbytes, void *indices, void *values);
 
 /* Writes the new contents to dsts[i], which is the memory that had the base of that tensor, or has its content; of a
- * tensor without a base, any memory of its size. Nothing is written before the memory was checked; afterwards, only
- * lack of memory or an archive that changes can end the call, and then the tensors are undefined. It cannot be
- * cancelled.
- * Errors: LMC_ERR_ARG: dsts[i] is NULL; tensors overlap that are not equal; one is missing in the list that another one
- * equals. Otherwise as lmc_st_read_many(). */
+ * tensor without a base, any memory of its size. Memory that lmc_st_changes_find() was not given is verified first,
+ * unless the use is UNCHECKED. Nothing is written before all was checked; afterwards, only lack of memory or an archive
+ * that changes can end the call, and then the tensors are undefined. It cannot be cancelled.
+ * Errors: LMC_ERR_BASE: the memory does not hold the base; LMC_ERR_ARG: dsts[i] is NULL; tensors overlap that are not
+ * equal; one is missing in the list that another one equals. Otherwise as lmc_st_read_many(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_changes_apply(const lmc_st_changes *changes, void *const *dsts,
                                                       const lmc_st_options *options, lmc_st_diag *diag);
 

@@ -1,6 +1,6 @@
 /*
- * apply.c - puts changes into memory that holds the bases. They were verified before, so nothing is left that can fail
- * but the memory itself.
+ * apply.c - puts changes into memory that holds the bases. All is verified before anything is written, so nothing is
+ * left that can fail but the memory itself.
  */
 #include "safetensors/restore/changes.h"
 
@@ -62,6 +62,20 @@ static lmc_status check_memory(const lmc_st_changes *changes, void *const *dsts,
     st_release(&changes->memory, extents);
     return status;
 }
+
+/* Memory that was not verified when the changes were found, because the base was read from elsewhere, is now. */
+static lmc_status check_base(void *user, st_worker *worker, st_slot *slot, const st_part *part)
+{
+    const applying *const applying = user;
+    const st_tensor_changes *const tensor = &applying->changes->tensors[slot->index];
+    const void *const dst = applying->dsts[slot->index];
+    (void)part;
+    return !tensor->blocks || dst == tensor->base
+               ? LMC_OK
+               : st_changes_check_memory(applying->changes, slot->index, dst, &worker->diag);
+}
+
+static const st_engine_ops checking_ops = {.do_part = check_base};
 
 /* Puts the elements in their places. element_nbytes is a constant wherever this is used. */
 static inline void scatter(const st_block_changes *changes, const size_t element_nbytes, unsigned char *dst)
@@ -134,6 +148,14 @@ lmc_status lmc_st_changes_apply(const lmc_st_changes *changes, void *const *dsts
     call.options.cancel = NULL; /* what has begun to be written must be finished */
     if (status == LMC_OK)
         status = check_memory(changes, dsts, call.diag);
+    st_options silent = call.options;
+    silent.progress = NULL;
+    int is_other = 0; /* than the memory that was verified */
+    for (size_t i = 0; i < changes->tensor_count; i++)
+        is_other |= dsts[i] != changes->tensors[i].base;
+    if (status == LMC_OK && is_other && changes->use != LMC_ST_CHANGES_UNCHECKED)
+        status = st_engine_run(&checking_ops, &applying, changes->tensor_count, changes->nbytes, &silent,
+                               call.diag);
     if (status == LMC_OK)
         status = st_engine_run(&applying_ops, &applying, changes->tensor_count, changes->nbytes,
                                &call.options, call.diag);

@@ -76,25 +76,28 @@ void st_changing_release(void *user, st_slot *slot)
     slot->item = NULL;
 }
 
-/* The memory does not hold the base. It may hold what the frame decodes to: then the changes are there already. */
-static lmc_status blame_memory(const lmc_st_file *file, const st_changing *tensor,
-                               const unsigned char *content, lmc_st_diag *diag)
+lmc_status st_changes_check_memory(const lmc_st_changes *changes, size_t number, const unsigned char *memory,
+                                   lmc_st_diag *diag)
 {
-    const lmc_info *const info = &tensor->frame.info;
+    const st_tensor_changes *const tensor = &changes->tensors[number];
+    const lmc_info *const info = &tensor->info;
     st_hasher hasher;
     st_hasher_init(&hasher);
     for (uint64_t at = 0; at < info->content_nbytes; at += info->block_nbytes) {
         const uint64_t left = info->content_nbytes - at;
         unsigned char word[8];
         lmc_store64(word,
-                    st_hash(content + at, left < info->block_nbytes ? (size_t)left : info->block_nbytes));
+                    st_hash(memory + at, left < info->block_nbytes ? (size_t)left : info->block_nbytes));
         st_hasher_add(&hasher, word, sizeof word);
     }
-    const int is_applied = st_hasher_finish(&hasher) == lmc_frame_content_hash(tensor->frame.coded);
+    const uint64_t hash = st_hasher_finish(&hasher);
+    if (hash == tensor->base_hash)
+        return LMC_OK;
     st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
-            is_applied ? "the changes were applied before: the tensor in memory is what they lead to"
-                       : "the tensor in memory is not the one that the changes were made against");
-    return st_file_blame(file, tensor->frame.index, LMC_ERR_BASE, diag);
+            hash == tensor->content_hash
+                ? "the changes were applied before: the tensor in memory is what they lead to"
+                : "the tensor in memory is not the one that the changes were made against");
+    return st_file_blame(changes->file, (size_t)changes->indices[number], LMC_ERR_BASE, diag);
 }
 
 /* ---- finding: the engine's jobs ---- */
@@ -138,6 +141,8 @@ static lmc_status prepare_finding(void *user, st_worker *worker, st_slot *slot)
     LMC_TRY(st_changing_open(changes, slot->index, worker->ctx, &tensor, &worker->diag));
     slot->item = tensor;
     found->info = tensor->frame.info;
+    found->base_hash = lmc_frame_base_hash(tensor->frame.coded);
+    found->content_hash = lmc_frame_content_hash(tensor->frame.coded);
     if (found->info.mode == LMC_FRAME_DELTA)
         found->blocks = st_allocate_zeroed(&changes->memory, found->info.block_count, sizeof *found->blocks);
     if (found->info.mode == LMC_FRAME_DELTA && !found->blocks)
@@ -203,11 +208,12 @@ static lmc_status find_in_part(void *user, st_worker *worker, st_slot *slot, con
         blocks.stored += block.stored_nbytes;
         at += block.dst_nbytes;
     }
-    if (status != LMC_ERR_BASE)
-        return status;
-    return memory ? blame_memory(changes->file, tensor, memory, &worker->diag)
-                  : st_file_fail_base(changes->file, tensor->base.steps[0].number,
-                                      tensor->base.steps[0].frame.file, &worker->diag);
+    if (status == LMC_ERR_BASE && memory)
+        (void)st_changes_check_memory(changes, slot->index, memory, &worker->diag);
+    else if (status == LMC_ERR_BASE)
+        (void)st_file_fail_base(changes->file, tensor->base.steps[0].number, tensor->base.steps[0].frame.file,
+                                &worker->diag);
+    return status;
 }
 
 static const st_engine_ops finding_ops = {.prepare = prepare_finding,

@@ -20,6 +20,7 @@ typedef struct st_tensor_changes {
     const void *base;         /* the caller's memory; NULL: in a file */
     st_block_changes *blocks; /* NULL: the tensor was not coded against a base */
     lmc_info info;
+    uint64_t base_hash, content_hash; /* as the frame has them */
     size_t owner; /* number in the list of the tensor whose frame this alias uses; its own if it is none */
 } st_tensor_changes;
 
@@ -48,6 +49,11 @@ lmc_status st_changing_open(const lmc_st_changes *changes, size_t number, lmc_ct
 /* The engine's finish() and release() of slots that hold such a tensor, or nothing. */
 lmc_status st_changing_finish(void *user, st_worker *worker, st_slot *slot);
 void st_changing_release(void *user, st_slot *slot);
+
+/* LMC_ERR_BASE unless the memory holds the base of tensor `number`. It may hold what the frame decodes to: then the
+ * changes are there already, and the text says so. */
+lmc_status st_changes_check_memory(const lmc_st_changes *changes, size_t number, const unsigned char *memory,
+                                   lmc_st_diag *diag);
 
 /* The blocks of a part, with their stored bytes in the worker's buffer. */
 lmc_status st_changing_read_stored(const st_changing *tensor, st_worker *worker, const st_slot *slot,

@@ -268,9 +268,14 @@ LMC_TEST(test_bases_in_a_file)
     for (lmc_st_changes_use use = LMC_ST_CHANGES_TO_APPLY; use <= LMC_ST_CHANGES_UNCHECKED; use++) {
         CU_ASSERT_EQUAL_FATAL(
             lmc_st_changes_find(again, indices, NULL, KIND_COUNT, use, NULL, &changes, &diag), LMC_OK);
+        *(unsigned char *)memory.bytes[W] ^= 1; /* of memory that nobody has verified yet */
+        CU_ASSERT_EQUAL(lmc_st_changes_apply(changes, memory.bytes, NULL, &diag), LMC_ERR_BASE);
+        *(unsigned char *)memory.bytes[W] ^= 1;
+        CU_ASSERT(use == LMC_ST_CHANGES_UNCHECKED || is_untouched());
+        lmc_test_state_copy(&memory, &old);
         CU_ASSERT_EQUAL(lmc_st_changes_apply(changes, memory.bytes, NULL, &diag), LMC_OK);
-        lmc_st_changes_free(changes);
         CU_ASSERT(is_new());
+        lmc_st_changes_free(changes);
         lmc_test_state_copy(&memory, &old);
     }
     lmc_st_close(again);
