@@ -35,11 +35,12 @@ typedef struct st_input {
     st_attributes attributes;
 } st_input;
 
-/* Opens a regular file for reading; links are followed. Errors: IO, ARG for anything but a file. */
+/* Opens a regular file for reading; links are followed. Errors: IO, also for a file that has content but no size, as
+ * those in /proc; ARG for anything but a file. */
 lmc_status st_input_open(st_input *input, const char *path, lmc_st_diag *diag);
 
-/* Reads from a descriptor, which stays the caller's: a regular file at its start is read where it is,
- * anything else is copied to a temporary file first (st_spool_create). Errors: IO, CANCELLED. */
+/* Reads from a descriptor, which stays the caller's: a regular file that has a size is read where it is if it stands at
+ * its start, anything else is copied to a temporary file first (st_spool_create). Errors: IO, CANCELLED. */
 lmc_status st_input_open_fd(st_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag);
 
 /* `nbytes` bytes that a function gives; several threads may call it at once. It is no file: it never changes and is

@@ -58,6 +58,13 @@ static void take_state(st_input *input, const os_state *state)
     input->attributes = st_attributes_of(state);
 }
 
+/* Files that the system makes up as they are read, as those in /proc, have content but no size. */
+static int has_size(int fd, const os_state *state)
+{
+    char byte;
+    return state->nbytes > 0 || os_read_at(fd, 0, &byte, 1) <= 0;
+}
+
 lmc_status st_input_open(st_input *input, const char *path, lmc_st_diag *diag)
 {
     *input = (st_input){.fd = -1};
@@ -66,11 +73,14 @@ lmc_status st_input_open(st_input *input, const char *path, lmc_st_diag *diag)
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open");
     os_state state;
     const int os_errno = os_fstat(input->fd, &state);
-    if (os_errno == 0 && state.kind == OS_FILE) {
+    const int is_file = os_errno == 0 && state.kind == OS_FILE;
+    if (is_file && has_size(input->fd, &state)) {
         take_state(input, &state);
         return LMC_OK;
     }
     st_input_close(input);
+    if (is_file)
+        return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "has content, but the system gives its size as 0");
     return os_errno != 0 ? st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot get the file's size")
                          : refuse_kind(state.kind, diag);
 }
@@ -84,7 +94,7 @@ lmc_status st_input_open_fd(st_input *input, int fd, const volatile int *cancel,
         return st_fail_os(diag, failed, LMC_ST_NO_OFFSET, "cannot read");
     if (state.kind == OS_FOLDER)
         return refuse_kind(state.kind, diag);
-    if (state.kind == OS_FILE && os_position(fd) == 0) {
+    if (state.kind == OS_FILE && os_position(fd) == 0 && has_size(fd, &state)) {
         input->fd = os_duplicate(fd);
         take_state(input, &state);
         return input->fd >= 0 ? LMC_OK : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot read");

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import subprocess
 
 import pytest
 
@@ -52,6 +53,20 @@ def test_plain_files_are_read_as_pieces(tool, directory):
     tool.run("diff", "--raw", path, path + ".lmc").expect(0)
     write(path, content[:-1] + bytes([content[-1] ^ 1]))
     check(tool.run("diff", "--raw", path, path + ".lmc").status == 1, "no difference seen")
+
+
+@pytest.mark.posix("/proc")
+def test_files_without_a_size(tool, directory):
+    """Files of /proc have content, but their size is 0: they are not taken for empty ones."""
+    path = "/proc/version"
+    if not os.path.exists(path) or os.path.getsize(path) > 0:
+        pytest.skip("needs Linux's /proc")
+    output = os.path.join(directory, "x.lmc")
+    tool.run("convert", "--raw", path, "-o", output).expect(3, "the system gives its size as 0")
+    check_only(directory)
+    with open(path, "rb") as stream:
+        subprocess.run([tool.path, "convert", "--raw", "-", "-o", output], stdin=stream, check=True)
+    check(tool.run("restore", output, "-c").expect(0).output == read(path), "other bytes")
 
 
 def test_a_damaged_safetensors_file_is_refused(tool, directory):
