@@ -110,6 +110,14 @@ static void set_keys(search *search, size_t added, size_t removed)
     }
 }
 
+static double total_of(const search *search)
+{
+    double total = 0;
+    for (size_t i = 0; i < search->given->model_count; i++)
+        total += search->now[i];
+    return total;
+}
+
 /* Makes the change that saves most. Returns 0 if none saves anything. */
 static int improve(search *search)
 {
@@ -138,16 +146,12 @@ static int improve(search *search)
     }
     if (added == ST_ARRANGE_NONE && removed == ST_ARRANGE_NONE)
         return 0;
+    const double before = total_of(search);
     set_keys(search, added, removed);
-    return 1;
-}
-
-static double total_of(const search *search)
-{
-    double total = 0;
-    for (size_t i = 0; i < search->given->model_count; i++)
-        total += search->now[i];
-    return total;
+    if (total_of(search) < before)
+        return 1;
+    set_keys(search, removed, added); /* of numbers this large, what it seemed to save is rounding */
+    return 0;
 }
 
 /* ---- greater depths ---- */
@@ -182,7 +186,7 @@ static void move_down(search *search)
                 size_t at = cost->base;
                 for (; at != i && search->base[at] != ST_ARRANGE_NONE; at = search->base[at])
                     depth++;
-                if (cost->nbytes > search->now[i] - GAIN_NBYTES_MIN || at == i ||
+                if (search->now[i] - cost->nbytes < GAIN_NBYTES_MIN || at == i ||
                     depth + 1 + height > given->depth)
                     continue;
                 search->now[i] = cost->nbytes;

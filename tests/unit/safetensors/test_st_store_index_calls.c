@@ -206,6 +206,16 @@ LMC_TEST(test_arranging)
     CU_ASSERT_EQUAL(lmc_store_arrange(4, alone, costs, 5, 0, bases), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_store_arrange(4, alone, costs, 5, LMC_STORE_DEPTH_MAX + 1, bases), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_store_arrange(0, NULL, NULL, 0, 1, NULL), LMC_OK);
+    /* numbers of which one less is the same number to a double: the search ends */
+    const uint64_t huge[] = {UINT64_MAX, 1662521125, UINT64_MAX, 1371211091};
+    const lmc_store_cost huge_costs[] = {
+        {0, 1, UINT64_MAX}, {1, 2, 249575870}, {1, 3, 232997186}, {2, 0, UINT64_MAX}, {3, 1, 366755836}};
+    for (unsigned depth = 1; depth <= LMC_STORE_DEPTH_MAX; depth += LMC_STORE_DEPTH_MAX - 1) {
+        for (size_t i = 0; i < 4; i++)
+            bases[i] = LMC_STORE_NO_BASE;
+        CU_ASSERT_EQUAL(lmc_store_arrange(4, huge, huge_costs, 5, depth, bases), LMC_OK);
+    }
+    bases[0] = bases[1] = bases[2] = LMC_STORE_NO_BASE;
     for (size_t wrong_base = 4; wrong_base > 2; wrong_base--) { /* none such; itself */
         bases[3] = wrong_base;
         CU_ASSERT_EQUAL(lmc_store_arrange(4, alone, costs, 5, 1, bases), LMC_ERR_ARG);
