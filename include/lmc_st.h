@@ -346,8 +346,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char 
                                                 lmc_st_diag *diag);
 
 /* Reads an archive whole and verifies what restoring it would give; of a plain file only the header or directory. It
- * goes on after a damaged tensor; the status is that of the first one. If the base is missing, the frames that need it
- * are checked, but not their content; LMC_ERR_BASE if no tensor is damaged. Errors: as lmc_st_restore(). */
+ * goes on after a damaged tensor; the status is that of the first one, but LMC_ERR_TRUNCATED if the file was cut.
+ * Without the base, the frames that need it are checked, but not their content; LMC_ERR_BASE if no tensor is damaged.
+ * Errors: as lmc_st_restore(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st_verify_options *options,
                                                lmc_st_result *result, lmc_st_diag *diag);
 

@@ -32,6 +32,15 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
     return status == LMC_OK ? st_input_check_unchanged(&source->input, diag) : status;
 }
 
+static void describe(const lmc_st_file *source, lmc_st_result *result)
+{
+    result->original_nbytes = source->original_nbytes;
+    result->stored_nbytes = source->input.nbytes;
+    result->tensor_count = source->header.tensor_count;
+    result->is_archive = source->is_archive;
+    result->container = source->container;
+}
+
 /* What an archive lacks beside its tensors: status LMC_OK if nothing. */
 typedef struct whole_faults {
     lmc_st_diag skeleton;
@@ -60,7 +69,6 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
                                         .without_base = faults.base.status != LMC_OK,
                                         .log = &log};
     lmc_status status = st_restore_tensors(&restoration, diag);
-    result->damaged_count = log.lost_count + (faults.skeleton.status != LMC_OK);
     /* damage of tensors comes first, then that between them; a base that is missing comes last; the call returns the
      * first, the callback gets all */
     const lmc_st_diag *const found[] = {log.lost_count > 0 ? &log.first : NULL, &faults.skeleton,
@@ -76,6 +84,10 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
     if (first) {
         *diag = *first;
         status = first->status;
+    }
+    if (status == LMC_OK || first) {
+        describe(source, result);
+        result->damaged_count = log.lost_count + (faults.skeleton.status != LMC_OK);
     }
     st_damage_log_free(&log, options->allocator);
     return status;
@@ -115,13 +127,8 @@ lmc_status st_verify_file(const char *in_path, const st_options *options, lmc_st
         status = verify_archive(source, &sha256, options, result, diag);
     else if (status == LMC_OK && options->sha256)
         status = hash_plain(source, &sha256, options, diag);
-    if (status == LMC_OK) {
-        result->original_nbytes = source->original_nbytes;
-        result->stored_nbytes = source->input.nbytes;
-        result->tensor_count = source->header.tensor_count;
-        result->is_archive = source->is_archive;
-        result->container = source->container;
-    }
+    if (status == LMC_OK)
+        describe(source, result);
     if (status == LMC_OK && options->sha256)
         st_sha256_finish(&sha256, result->sha256);
     lmc_st_close(source);

@@ -51,11 +51,11 @@ static void refuse(const char *path, const lmc_st_diag *expected)
     fuzz_directory_remove(&directory);
 }
 
-static void claim_result(const lmc_st_result *result, lmc_status status, size_t stored_nbytes,
+static void claim_result(const lmc_st_result *result, int is_told, size_t stored_nbytes,
                          const fuzz_walk *walk)
 {
-    FUZZ_CLAIM(result->stored_nbytes == (status == LMC_OK ? stored_nbytes : 0));
-    FUZZ_CLAIM(result->original_nbytes == (status == LMC_OK ? walk->nbytes : 0));
+    FUZZ_CLAIM(result->stored_nbytes == (is_told ? stored_nbytes : 0));
+    FUZZ_CLAIM(result->original_nbytes == (is_told ? walk->nbytes : 0));
 }
 
 static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk *walk)
@@ -69,7 +69,9 @@ static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk 
     fuzz_directory_make(&directory);
     const lmc_status status = lmc_test_verify_as(path, &options, &result, &verify_diag);
     fuzz_claim_diag(&verify_diag, status);
-    claim_result(&result, status, nbytes, walk);
+    /* of a damaged archive, too */
+    FUZZ_CLAIM(result.is_archive == 1 || (status != LMC_OK && result.damaged_count == 0));
+    claim_result(&result, result.is_archive, nbytes, walk);
     FUZZ_CLAIM(status == LMC_OK ? walk->status == LMC_OK : walk->status != LMC_OK || walk->has_unread);
 
     /* without the base verify goes on and may find something worse; restore does not begin */
@@ -77,7 +79,7 @@ static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk 
     const int lacks_base = restore_status == LMC_ERR_BASE && status != LMC_OK;
     FUZZ_CLAIM(restore_status == status || lacks_base);
     fuzz_claim_diag(&diag, restore_status);
-    claim_result(&result, restore_status, nbytes, walk);
+    claim_result(&result, restore_status == LMC_OK, nbytes, walk);
     if (!lacks_base)
         fuzz_claim_same_fault(&diag, &verify_diag);
     FUZZ_CLAIM(fuzz_file_exists(directory.file) == (status == LMC_OK));

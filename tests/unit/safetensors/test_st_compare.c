@@ -173,6 +173,9 @@ LMC_TEST(test_verify_of_a_cut_archive)
                         cancels ? LMC_ERR_CANCELLED : LMC_ERR_TRUNCATED);
         CU_ASSERT_EQUAL(diag.status, cancels ? LMC_ERR_CANCELLED : LMC_ERR_TRUNCATED);
         CU_ASSERT_EQUAL(result.damaged_count, cancels ? 0 : 1);
+        CU_ASSERT_EQUAL(result.is_archive, !cancels); /* what it has seen, as without damage */
+        CU_ASSERT_EQUAL(result.stored_nbytes, cancels ? 0 : nbytes - 1);
+        CU_ASSERT_EQUAL(result.tensor_count > 0, !cancels);
         CU_ASSERT_EQUAL(seen.count, cancels ? 1 : 2); /* the file, then the tensor */
         CU_ASSERT_EQUAL(seen.tensor_count, cancels ? 0 : 1);
     }
