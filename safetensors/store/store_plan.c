@@ -326,6 +326,8 @@ static lmc_status apply_plan(planning *planning, const st_store_request *request
         result->planned_nbytes = result->stored_nbytes;
         result->changed_count = 0;
         result->changed_nbytes = 0;
+        st_parts_begin(&parts, parts.total_nbytes - parts.done_nbytes); /* nothing is left to be done */
+        st_parts_end(&parts);
         return LMC_OK;
     }
     after = 0;

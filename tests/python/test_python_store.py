@@ -275,6 +275,15 @@ def test_plan(directory):
         assert same(store.load(name, framework="np"), tensors)
 
 
+def test_progress_of_a_plan_that_is_not_applied(directory):
+    """What was predicted turns out wrong: nothing changes, and the progress ends at its total as after any success."""
+    store, base, seen = Store(os.path.join(directory, "store")), arrays(), []
+    for name, tensors in (("one", base), ("two", tuned(base, 1)), ("two", base)):
+        store.add(name, tensors, force=True, fsync=False)
+    applied = store.plan(apply=True, fsync=False, progress=lambda done, total: seen.append((done, total)))
+    assert applied.changed == 0 and len(seen) > 1 and seen[-1][0] == seen[-1][1] > 0
+
+
 def test_repair(made):
     store, _ = made
     before, place = store.models(), os.path.dirname(store.path("base"))
