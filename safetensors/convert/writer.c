@@ -204,8 +204,9 @@ static int compare_tensors(const void *left, const void *right)
 /* The whole text, padded so that the data begins at a multiple of 8. *data_nbytes: of all tensors. */
 static void put_header(st_json_out *out, const lmc_st_writer *writer, const writer_tensor *const *order,
                        uint64_t *data_nbytes)
+static const char metadata[] = "__metadata__";
+
 {
-    static const char metadata[] = "__metadata__";
     uint64_t begin = 0;
     st_json_put_open(out, '{');
     if (writer->metadata_count > 0) {
@@ -244,7 +245,10 @@ static lmc_status make_header(const lmc_st_writer *writer, const writer_tensor *
     uint64_t data_nbytes = 0;
     uint64_t sum = 0;
     char version[ST_METADATA_VERSION_NBYTES];
-    for (size_t i = 0; i < writer->tensor_count; i++)
+    for (size_t i = 0; i < writer->tensor_count; i++) {
+        const writer_text *const name = &writer->tensors[i].name;
+        if (name->nbytes == sizeof metadata - 1 && memcmp(name->bytes, metadata, name->nbytes) == 0)
+            return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "a tensor cannot be called %s", metadata);
         if (lmc_add_overflows(sum, writer->tensors[i].nbytes, &sum) ||
             sum > INT64_MAX - LMC_ST_HEADER_NBYTES_MAX - 8) /* the file's size fits 63 bits */
             return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the tensors do not fit a file");

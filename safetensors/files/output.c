@@ -83,7 +83,9 @@ static lmc_status check_target(const st_options *options, const st_place *place,
 {
     os_state found;
     const int is_stream = options->out_fd >= 0;
-    const char *const fault = is_stream ? NULL : os_name_fault(place->name);
+    const char *const fault = is_stream                ? NULL
+                              : place->name[0] == '\0' ? "is empty"
+                                                       : os_name_fault(place->name);
     if (fault)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its name %s", fault);
     const int missing = is_stream ? ENOENT : os_lstat(place->folder_fd, place->name, &found);

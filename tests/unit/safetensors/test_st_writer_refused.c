@@ -65,10 +65,31 @@ LMC_TEST(test_duplicate_keys)
 LMC_TEST(test_metadata_as_a_name)
 {
     lmc_st_writer *const writer = lmc_test_writer();
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "__metadata__", LMC_DTYPE_U8, 4, data), LMC_OK);
     expect_refused(writer, LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("x"), NULL, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_STRING_EQUAL(diag.text, "a tensor cannot be called __metadata__");
     CU_ASSERT_EQUAL(lmc_st_writer_set_metadata(writer, "k", 1, "v", 1), LMC_OK);
     expect_refused(writer, LMC_ERR_ARG);
+    lmc_st_writer_free(writer);
+}
+
+/* Before anything is coded: read() fails with another status. */
+static lmc_status fail_to_read(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    (void)user, (void)offset, (void)dst, (void)nbytes;
+    return LMC_ERR_IO;
+}
+
+LMC_TEST(test_no_name_of_an_output)
+{
+    const uint64_t shape[1] = {4};
+    lmc_st_writer *const writer = lmc_test_writer();
+    CU_ASSERT_EQUAL(lmc_st_writer_add_from(writer, "x", 1, LMC_DTYPE_U8, shape, 1, fail_to_read, NULL),
+                    LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, "", NULL, NULL, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, "", NULL, NULL, NULL), LMC_ERR_ARG);
     lmc_st_writer_free(writer);
 }
 
