@@ -23,6 +23,12 @@ static inline void lmc_default_release(void *user, void *block)
     free(block);
 }
 
+/* 0 for one that lacks a function. NULL is the default. */
+static inline int lmc_allocator_is_whole(const lmc_allocator *allocator)
+{
+    return !allocator || (allocator->allocate && allocator->release);
+}
+
 static const lmc_allocator lmc_memory_default = {lmc_default_allocate, lmc_default_release, NULL};
 
 #endif

@@ -202,7 +202,8 @@ typedef struct lmc_st_common {
     /* The call ends with LMC_ERR_CANCELLED soon after *cancel becomes non-zero, or with a success that was near. It is
      * read by atomic loads; a signal handler may set it. May be NULL. */
     const volatile int *cancel;
-    /* As for lmc_st_open(), until the call ends. NULL: that of the file or writer that the call works on, or calloc. */
+    /* As for lmc_st_open(), until the call ends; if it makes an object, until that is freed. NULL: that of the file or
+     * writer that the call works on, or calloc. */
     const lmc_allocator *allocator;
 } lmc_st_common;
 
@@ -367,7 +368,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read_many(const lmc_st_file *file, const
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* allocator: NULL for calloc and free; copied. Error: LMC_ERR_NOMEM. */
+/* allocator: NULL for calloc and free; copied. Errors: LMC_ERR_NOMEM; LMC_ERR_ARG: the allocator lacks a function. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer);
 
 /* Frees a writer, but no content of tensors. NULL is allowed. No call that uses it, also as a base_writer, may be in

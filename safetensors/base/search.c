@@ -444,6 +444,8 @@ lmc_status lmc_st_open(const char *path, const lmc_st_open_options *options, lmc
     lmc_status status = st_call_begin(&call, path, NULL, diag);
     if (status == LMC_OK)
         status = st_call_copy(&call, options, &own);
+    if (status == LMC_OK)
+        status = st_call_set_allocator(&call, own.allocator);
     const st_open how = {.path = path,
                          .fd = -1,
                          .read = own.read,

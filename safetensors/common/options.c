@@ -60,6 +60,16 @@ lmc_status st_call_copy(st_call *call, const void *given, void *own)
     return LMC_OK;
 }
 
+lmc_status st_call_set_allocator(st_call *call, const lmc_allocator *allocator)
+{
+    if (!lmc_allocator_is_whole(allocator))
+        return refuse(call, "the allocator lacks a function");
+    call->has_allocator = allocator != NULL;
+    if (allocator)
+        call->options.allocator = allocator;
+    return LMC_OK;
+}
+
 lmc_status st_call_set_common(st_call *call, const lmc_st_common *common)
 {
     st_options *const options = &call->options;
@@ -67,9 +77,7 @@ lmc_status st_call_set_common(st_call *call, const lmc_st_common *common)
     options->progress = common->progress;
     options->user = common->user;
     options->cancel = common->cancel;
-    call->has_allocator = common->allocator != NULL;
-    if (call->has_allocator)
-        options->allocator = common->allocator;
+    LMC_TRY(st_call_set_allocator(call, common->allocator));
     return common->thread_count <= LMC_THREAD_COUNT_MAX ? LMC_OK
                                                         : refuse(call, "thread_count is out of its range");
 }

@@ -79,6 +79,9 @@ lmc_status st_call_begin_output(st_call *call, const char *path, const lmc_st_ou
  * Error: ARG. */
 lmc_status st_call_copy(st_call *call, const void *given, void *own);
 
+/* NULL: it stays the default. Error: ARG. */
+lmc_status st_call_set_allocator(st_call *call, const lmc_allocator *allocator);
+
 /* Sets the options that every call has. Error: ARG. */
 lmc_status st_call_set_common(st_call *call, const lmc_st_common *common);
 

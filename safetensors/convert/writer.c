@@ -46,6 +46,9 @@ struct lmc_st_writer {
 lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer)
 {
     const lmc_allocator *const memory = !allocator ? &lmc_memory_default : allocator;
+    *writer = NULL;
+    if (!lmc_allocator_is_whole(allocator))
+        return LMC_ERR_ARG;
     *writer = st_allocate_zeroed(memory, 1, sizeof **writer);
     if (!*writer)
         return LMC_ERR_NOMEM;
@@ -201,11 +204,11 @@ static int compare_tensors(const void *left, const void *right)
 
 /* ---- the header ---- */
 
+static const char metadata[] = "__metadata__";
+
 /* The whole text, padded so that the data begins at a multiple of 8. *data_nbytes: of all tensors. */
 static void put_header(st_json_out *out, const lmc_st_writer *writer, const writer_tensor *const *order,
                        uint64_t *data_nbytes)
-static const char metadata[] = "__metadata__";
-
 {
     uint64_t begin = 0;
     st_json_put_open(out, '{');
@@ -252,6 +255,7 @@ static lmc_status make_header(const lmc_st_writer *writer, const writer_tensor *
         if (lmc_add_overflows(sum, writer->tensors[i].nbytes, &sum) ||
             sum > INT64_MAX - LMC_ST_HEADER_NBYTES_MAX - 8) /* the file's size fits 63 bits */
             return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the tensors do not fit a file");
+    }
     put_header(&out, writer, order, &data_nbytes);
     if (out.nbytes > LMC_ST_HEADER_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the header would exceed %u bytes",

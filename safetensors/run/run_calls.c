@@ -142,8 +142,8 @@ lmc_status lmc_run_open_tensor(const char *run_dir, uint64_t step, const char *t
     const st_store_request request = st_run_request();
     *file = NULL;
     lmc_status status = st_call_begin(&call, run_dir, NULL, diag);
-    if (allocator)
-        call.options.allocator = allocator;
+    if (status == LMC_OK)
+        status = st_call_set_allocator(&call, allocator);
     st_step_name(name.text, step);
     if (status == LMC_OK)
         status =

@@ -39,8 +39,8 @@ lmc_status lmc_run_open(const char *run_dir, const lmc_allocator *allocator, lmc
     st_call call;
     *run = NULL;
     lmc_status status = st_call_begin(&call, run_dir, NULL, diag);
-    if (allocator)
-        call.options.allocator = allocator;
+    if (status == LMC_OK)
+        status = st_call_set_allocator(&call, allocator);
     if (status == LMC_OK) {
         const lmc_allocator *const memory = call.options.allocator;
         lmc_run *const opened = st_allocate_zeroed(memory, 1, sizeof *opened);

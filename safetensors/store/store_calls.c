@@ -77,8 +77,8 @@ lmc_status lmc_store_open(const char *store_dir, const lmc_allocator *allocator,
     st_call call;
     *store = NULL;
     lmc_status status = st_call_begin(&call, store_dir, NULL, diag);
-    if (allocator)
-        call.options.allocator = allocator;
+    if (status == LMC_OK)
+        status = st_call_set_allocator(&call, allocator);
     if (status == LMC_OK) {
         const lmc_allocator *const memory = call.options.allocator;
         lmc_store *const opened = st_allocate_zeroed(memory, 1, sizeof *opened);
@@ -334,8 +334,8 @@ lmc_status lmc_store_open_tensor(const char *store_dir, const char *name, const 
     const st_store_request request = {.kind = ST_STORE_OF_EITHER};
     *file = NULL;
     lmc_status status = st_call_begin(&call, store_dir, NULL, diag);
-    if (allocator)
-        call.options.allocator = allocator;
+    if (status == LMC_OK)
+        status = st_call_set_allocator(&call, allocator);
     if (status == LMC_OK)
         status =
             st_store_open_tensor(store_dir, name, tensor, &request, &call.options, file, index, call.diag);

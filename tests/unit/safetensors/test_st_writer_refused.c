@@ -93,6 +93,21 @@ LMC_TEST(test_no_name_of_an_output)
     lmc_st_writer_free(writer);
 }
 
+LMC_TEST(test_allocator_without_functions)
+{
+    static const lmc_allocator none;
+    const lmc_st_open_options how = {.struct_size = sizeof how, .allocator = &none};
+    const lmc_st_options options = {.struct_size = sizeof options, .common = {.allocator = &none}};
+    lmc_st_writer *writer = lmc_test_writer();
+    lmc_st_file *file = NULL;
+    lmc_st_cache *cache = NULL;
+    lmc_st_writer_free(writer);
+    CU_ASSERT_EQUAL(lmc_st_writer_create(&none, &writer), LMC_ERR_ARG);
+    CU_ASSERT_PTR_NULL(writer);
+    CU_ASSERT_EQUAL(lmc_st_open(lmc_test_path("x"), &how, &file, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_cache_create(0, &options, &cache, NULL), LMC_ERR_ARG);
+}
+
 /* Marks of an archive would make the plain file one that nothing can open. */
 LMC_TEST(test_marks_of_an_archive)
 {
