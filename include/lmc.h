@@ -75,8 +75,22 @@ extern "C" {
 #define LMC_NODISCARD
 #endif
 
+/* Enums may gain values in a later version. To C++, they may hold any int only if their type is said. */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define LMC_OF_INT : int
+#else
+#define LMC_OF_INT
+#endif
+
 /* Initializes a result with its size: lmc_info info = LMC_INIT(lmc_info); */
-#ifdef __cplusplus
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define LMC_INIT(type)                        \
+    ([] {                                     \
+        type lmc_init_{};                     \
+        lmc_init_.struct_size = sizeof(type); \
+        return lmc_init_;                     \
+    }())
+#elif defined(__cplusplus)
 #define LMC_INIT(type) \
     {                  \
         sizeof(type)   \
@@ -91,7 +105,7 @@ extern "C" {
 /* ---- status ------------------------------------------------------------------------------------- */
 
 /* Values are pinned: they never change and new ones are only appended. */
-typedef enum lmc_status {
+typedef enum lmc_status LMC_OF_INT {
     LMC_OK = 0,
     LMC_ERR_ARG = 1,         /* a parameter is out of its documented range: a bug in the program */
     LMC_ERR_NOMEM = 2,       /* the allocator returned NULL */
@@ -133,7 +147,7 @@ LMC_API const char *lmc_kernels_name(void);
 /* The dtypes of safetensors. Their numbers are stored in frames and never change. Types narrower than a byte (F4, F6_*)
  * are coded as packed bytes. A dtype guides compression only: content of any length and with any bits encodes and
  * restores under any dtype. */
-typedef enum lmc_dtype {
+typedef enum lmc_dtype LMC_OF_INT {
     LMC_DTYPE_U8 = 0, /* also: opaque bytes */
     LMC_DTYPE_BOOL = 1,
     LMC_DTYPE_I8 = 2,
@@ -172,7 +186,7 @@ LMC_API unsigned lmc_dtype_nbits(lmc_dtype dtype);
 /* ---- settings ----------------------------------------------------------------------------------- */
 
 /* The encoder's effort. Every decoder reads every level. Pinned values. */
-typedef enum lmc_level {
+typedef enum lmc_level LMC_OF_INT {
     LMC_LEVEL_DEFAULT = 0, /* joint symbols of exponent and top mantissa bits */
     LMC_LEVEL_FAST = 1,    /* exponents only, for paths that run at memory speed */
     LMC_LEVEL_MAX = 2 /* a second entropy coder, statistics of every value, and a finer search: the smallest
@@ -188,7 +202,7 @@ typedef enum lmc_level {
 #define LMC_BLOCK_LOG2_DEFAULT_BYTE 18 /* of elements of one byte */
 
 /* How the bytes of a base become the values that content is compared with. Pinned: the numbers are stored in frames. */
-typedef enum lmc_base_form {
+typedef enum lmc_base_form LMC_OF_INT {
     LMC_BASE_PLAIN = 0,       /* an earlier snapshot of the tensor: same dtype, same length */
     LMC_BASE_BF16_OF_F32 = 1, /* content is BF16; the base is F32, hence of twice the bytes. It is rounded to
                                  BF16, to nearest, ties to even; NaN keeps its sign and becomes 7fc0. */
@@ -321,7 +335,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_decode_delta_range(lmc_ctx *ctx, const void
 /* ---- what a frame says of itself ---------------------------------------------------------------- */
 
 /* How a frame holds its content. Pinned: the numbers are stored in frames. */
-typedef enum lmc_frame_mode {
+typedef enum lmc_frame_mode LMC_OF_INT {
     LMC_FRAME_STORED = 0, /* content as it is */
     LMC_FRAME_CODED = 1,  /* blocks with an index */
     LMC_FRAME_SHORT = 2,  /* at most 255 bytes of content, as they are, after a short head */

@@ -132,7 +132,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_cuda_decode(lmc_cuda_batch *batch, const lm
 /* ---- finish ------------------------------------------------------------------------------------- */
 
 /* Why a block is the host's. Pinned values. */
-typedef enum lmc_cuda_reason {
+typedef enum lmc_cuda_reason LMC_OF_INT {
     LMC_CUDA_REASON_DELTA = 1,   /* it belongs to a delta frame */
     LMC_CUDA_REASON_PENDING = 2, /* the device has not reported it */
     LMC_CUDA_REASON_FORM = 3     /* its frame has narrow elements or a rANS code, which no kernel knows */

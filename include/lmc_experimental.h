@@ -77,7 +77,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut
 LMC_API uint64_t lmc_plan_estimate(const lmc_plan *plan);
 
 /* What the elements of a tensor were found to be: wide elements with narrow contents (docs/format.md, section 4.2). */
-typedef enum lmc_form {
+typedef enum lmc_form LMC_OF_INT {
     LMC_FORM_PLAIN = 0, /* nothing special */
     LMC_FORM_F16_IN_F32 =
         1, /* F32 elements that are F16 numbers, but for exceptions; likewise the next two */

@@ -94,7 +94,7 @@ LMC_API int lmc_run_step_of_name(const char *path, uint64_t *step);
 /* ---- changing a run ----------------------------------------------------------------------------- */
 
 /* What was done with a step. */
-typedef enum lmc_run_event {
+typedef enum lmc_run_event LMC_OF_INT {
     LMC_RUN_ADDED = 0,   /* also: replaced one with other content */
     LMC_RUN_PRESENT = 1, /* it was there already, with equal content */
     LMC_RUN_REBASED = 2, /* rewritten, because the step that it was based on is removed */

@@ -68,7 +68,7 @@ typedef struct lmc_st_diag {
 typedef struct lmc_st_file lmc_st_file;
 
 /* What kind of file it is, or was before it was converted. The numbers are those of docs/archive.md. */
-typedef enum lmc_st_container {
+typedef enum lmc_st_container LMC_OF_INT {
     LMC_ST_CONTAINER_SAFETENSORS = 0,
     LMC_ST_CONTAINER_ZIP = 1,  /* torch.save(), torch.jit.save(), numpy.savez(); several together: .distcp */
     LMC_ST_CONTAINER_NPY = 2,  /* numpy.save() */
@@ -208,7 +208,7 @@ typedef struct lmc_st_common {
 } lmc_st_common;
 
 /* What was done with one file of a directory. */
-typedef enum lmc_st_event {
+typedef enum lmc_st_event LMC_OF_INT {
     LMC_ST_EVENT_CONVERTED = 0,
     LMC_ST_EVENT_RESTORED = 1,
     LMC_ST_EVENT_VERIFIED = 2,

@@ -15,7 +15,7 @@ extern "C" {
 /* ---- bases (docs/library.md, "Bases", has the rules) -------------------------------------------- */
 
 /* The file that holds the tensor that another tensor was coded against. */
-typedef enum lmc_st_base_place {
+typedef enum lmc_st_base_place LMC_OF_INT {
     LMC_ST_BASE_FILE = 0, /* in a base file of the archive */
     LMC_ST_BASE_SELF = 1  /* in the same file */
 } lmc_st_base_place;
@@ -65,7 +65,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, uint6
 /* ---- stored bytes ------------------------------------------------------------------------------- */
 
 /* How a tensor is stored in its file. */
-typedef enum lmc_st_mode {
+typedef enum lmc_st_mode LMC_OF_INT {
     LMC_ST_MODE_STORED = 0, /* the first four as lmc_frame_mode */
     LMC_ST_MODE_CODED = 1,
     LMC_ST_MODE_SHORT = 2,
@@ -207,7 +207,7 @@ typedef struct lmc_st_changes lmc_st_changes;
  *  UNCHECKED  To apply: each block is verified just before it is written, and not before, unless its tensor has one
  *             checksum for all. After a failure some blocks may have changed. It saves memory, and time where much has
  *             changed. */
-typedef enum lmc_st_changes_use {
+typedef enum lmc_st_changes_use LMC_OF_INT {
     LMC_ST_CHANGES_TO_APPLY = 0,
     LMC_ST_CHANGES_TO_LIST = 1,
     LMC_ST_CHANGES_UNCHECKED = 2
@@ -268,7 +268,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_visit_archives(const char *in_path,
                                                        void *user, lmc_st_diag *diag);
 
 /* What an entry of a converted directory is. */
-typedef enum lmc_st_entry {
+typedef enum lmc_st_entry LMC_OF_INT {
     LMC_ST_ENTRY_FOLDER = 0,
     LMC_ST_ENTRY_ARCHIVE = 1, /* restored to a file whose name is that of the archive without ".lmc" */
     LMC_ST_ENTRY_COPY = 2     /* restored as it is */

@@ -101,7 +101,7 @@ LMC_API int lmc_store_name_is_valid(const char *name);
 /* ---- changing a store --------------------------------------------------------------------------- */
 
 /* What was done with a model. */
-typedef enum lmc_store_event {
+typedef enum lmc_store_event LMC_OF_INT {
     LMC_STORE_ADDED = 0,   /* also: replaced one with other content */
     LMC_STORE_PRESENT = 1, /* it was there already, with equal content */
     LMC_STORE_REBASED = 2, /* rewritten with other bases */

@@ -42,6 +42,12 @@ def commands(tree):
             standard = "-std=c++11" if language == "c++" else "-std=c99"
             yield [compiler, "-x", language, standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only",
                    "-Wno-pragma-once-outside-header", tree.path(path)]
+    for compiler in ("g++", "clang++"):
+        for standard in ("-std=c++11", "-std=c++20"):
+            yield [compiler, standard, "-Wall", "-Wextra", "-Wshadow", "-pedantic", "-Werror", "-fsyntax-only",
+                   f"-I{tree.path('include')}", tree.path("tests/package/user_cxx.cc")]
+        # the oldest C++ has no other form of LMC_INIT()
+        yield [compiler, "-std=c++98", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", tree.path("include/lmc_st.h")]
 
 
 def check(tree):
