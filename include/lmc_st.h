@@ -46,9 +46,11 @@ extern "C" {
 /* What went wrong and where. Names are cut to fit, and their control characters are escaped: every text may be shown on
  * a terminal. All strings are NUL-terminated and have one line. Statuses of calls on files are of five kinds:
  *   bad data     LMC_ERR_HEADER, LMC_ERR_CORRUPT, LMC_ERR_TRUNCATED, LMC_ERR_CHECKSUM; LMC_ERR_UNSUPPORTED and
- *                LMC_ERR_LIMIT for what is too new or too much
+ *                LMC_ERR_LIMIT for what is too new or too much. LMC_ERR_CORRUPT also for a sound file of the wrong
+ *                kind: a plain file that is to be restored, an archive that is to be converted
  *   the base     LMC_ERR_BASE: it is missing, or has other content. The text names the wanted file and its hash.
- *   the request  LMC_ERR_ARG, LMC_ERR_DST_SMALL: output exists, input and output are one file, no such tensor
+ *   the request  LMC_ERR_ARG, LMC_ERR_DST_SMALL: output exists, input and output are one file; no such
+ *                tensor, step or model
  *   the system   LMC_ERR_IO, LMC_ERR_NOMEM; os_errno says how
  *   the caller   LMC_ERR_CANCELLED */
 typedef struct lmc_st_diag {
@@ -121,7 +123,8 @@ typedef struct lmc_st_open_options {
 
 /* Opens a plain file or an archive and checks header and table; no frame is read yet, and no base is opened. The
  * content decides the kind, but a file named *.safetensors is always read as one. The header bounds the memory that is
- * taken (docs/library.md). Errors: bad data, the system, LMC_ERR_ARG (a directory, a pipe, a device). */
+ * taken (docs/library.md). A base is looked for when it is needed: a program that changes its working directory
+ * meanwhile gives absolute paths. Errors: bad data, the system, LMC_ERR_ARG (a directory, a pipe, a device). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open(const char *path, const lmc_st_open_options *options,
                                              lmc_st_file **file, lmc_st_diag *diag);
 
@@ -333,7 +336,7 @@ typedef struct lmc_st_result {
  * file's order is reported (docs/library.md). result may be NULL. Paths may be those of directories. */
 
 /* Writes the archive `out_path` of the plain file or directory `in_path`.
- * Errors: LMC_ERR_ARG (output exists, same file, wrong kind of file; the base is the output), bad data, LMC_ERR_CORRUPT
+ * Errors: LMC_ERR_ARG (output exists, same file, a pipe or device; the base is the output), bad data, LMC_ERR_CORRUPT
  * (the input is an archive), the system, LMC_ERR_CANCELLED; those of opening and reading the base. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char *out_path,
                                                 const lmc_st_convert_options *options, lmc_st_result *result,
@@ -341,7 +344,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char 
 
 /* Writes the original of the archive, or converted directory, `in_path` to `out_path`. Every byte is verified. A
  * salvage of a damaged archive fails as lmc_st_verify() does; the output is there if result->damaged_count is above 0.
- * Errors: as lmc_st_convert(), LMC_ERR_BASE. */
+ * Errors: as lmc_st_convert(), but LMC_ERR_CORRUPT for an input that is no archive; LMC_ERR_BASE. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char *out_path,
                                                 const lmc_st_restore_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);
@@ -355,7 +358,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st
 
 /* Reads an archive whole and compares what it restores to with the file `plain_path`, byte by byte. A success proves
  * that one of them may be removed. For a converted directory and its original, it compares every file; neither may have
- * others. Errors: LMC_ERR_CHECKSUM if they differ, and as lmc_st_verify() of either. */
+ * others. Errors: LMC_ERR_CHECKSUM if they differ, LMC_ERR_CORRUPT if `archive_path` is no archive, and as
+ * lmc_st_verify() of either. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
                                                 const lmc_st_compare_options *options, lmc_st_diag *diag);
 
