@@ -75,7 +75,7 @@ extern "C" {
 #define LMC_NODISCARD
 #endif
 
-/* Enums may gain values in a later version. To C++, they may hold any int only if their type is said. */
+/* Enums may gain values in a later version. In C++, an enum can hold values outside its list only if its type is fixed. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define LMC_OF_INT : int
 #else
@@ -107,11 +107,11 @@ extern "C" {
 /* Values are pinned: they never change and new ones are only appended. */
 typedef enum lmc_status LMC_OF_INT {
     LMC_OK = 0,
-    LMC_ERR_ARG = 1,         /* a parameter is out of its range, or what is asked for cannot be done */
+    LMC_ERR_ARG = 1,         /* a parameter is out of its documented range, or the request cannot be met */
     LMC_ERR_NOMEM = 2,       /* the allocator returned NULL */
     LMC_ERR_DST_SMALL = 3,   /* the destination is too small; nothing is wrong with the input */
     LMC_ERR_TRUNCATED = 4,   /* the input ends early; more of it could help */
-    LMC_ERR_CORRUPT = 5,     /* the input breaks a rule of the format or has another; more could not help */
+    LMC_ERR_CORRUPT = 5,     /* the input breaks a rule of its format, or has another format */
     LMC_ERR_UNSUPPORTED = 6, /* the input needs a newer library; the diagnostic names the feature */
     LMC_ERR_CHECKSUM = 7,    /* well-formed, but not what was written */
     LMC_ERR_BASE = 8,        /* the base is missing or is not the one that was encoded against */
