@@ -309,3 +309,9 @@ def test_serialized_buffers(directory):
         array = numpy.arange(6.0, dtype="f4")
         spec = safetensors.TensorSpec(dtype="float32", shape=[6], data_ptr=array.ctypes.data, data_len=24)
         assert lmcodec.deserialize(lmcodec.serialize({"a": spec}))[0][1]["data"] == array.tobytes()
+        longer = safetensors.TensorSpec(dtype="float32", shape=[12], data_ptr=array.ctypes.data, data_len=24)
+        with pytest.raises(lmcodec.ArgumentError, match=r"F32 of shape \[12\] has 384 bits, the buffer 192"):
+            lmcodec.serialize({"a": longer})
+        delta = lmcodec.delta({}, {"a": numpy.zeros(12, "f4")})
+        with pytest.raises(lmcodec.ArgumentError, match="the buffer 192"):
+            lmcodec.apply(delta, {"a": longer})

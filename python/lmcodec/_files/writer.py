@@ -152,15 +152,17 @@ def _entries(tensors: Mapping[str, Any], buffers: ExitStack) -> list[Entry]:
 def entry_of_buffer(name: str, given: Any, buffers: ExitStack, writable: bool = False) -> Entry:
     """The entry for a tensor as serialize_file() takes it. `buffers` keeps its memory in its place."""
     if hasattr(given, "data_ptr"):  # a TensorSpec
-        return Entry(name, given.dtype, given.shape, given.data_ptr, given)
-    dtype, shape, data = (given["dtype"], given["shape"], given["data"]) if isinstance(given, Mapping) else given
-    dtype = NUMPY_NAMES.get(dtype) or dtype
-    buffer = buffers.enter_context(Buffer(data, writable))
-    nbits = _nbits_of(dtype, shape)
-    if nbits != buffer.nbytes * 8:
+        entry, nbytes = Entry(name, given.dtype, given.shape, given.data_ptr, given), getattr(given, "data_len", 0)
+    else:
+        dtype, shape, data = (given["dtype"], given["shape"], given["data"]) if isinstance(given, Mapping) else given
+        buffer = buffers.enter_context(Buffer(data, writable))
+        entry = Entry(name, NUMPY_NAMES.get(dtype) or dtype, shape, buffer.address, data)
+        nbytes = buffer.nbytes
+    nbits = _nbits_of(entry.dtype, entry.shape)
+    if nbits != nbytes * 8:
         raise ArgumentError("tensor %r: %s of shape %s has %d bits, the buffer %d"
-                            % (name, dtype, list(shape), nbits, buffer.nbytes * 8))
-    return Entry(name, dtype, shape, buffer.address, data)
+                            % (name, entry.dtype, list(entry.shape), nbits, nbytes * 8))
+    return entry
 
 
 def _nbits_of(dtype: str, shape: Sequence[int]) -> int:
