@@ -1,5 +1,7 @@
 """Deltas between tensors in memory: made, applied in place, listed, and numbered."""
+import copy
 import os
+import pickle
 
 import pytest
 
@@ -419,6 +421,12 @@ def test_a_writer_is_interrupted_while_its_copy_is_renewed(stream, is_received, 
     assert reader.apply(delta if is_received else writer.snapshot()) == 2 and are_equal(trained, served)
     train()
     assert reader.apply(writer.delta(trained)) == 3 and are_equal(trained, served)
+
+
+@pytest.mark.parametrize("copied_by", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_writer_is_not_copied(stream, copied_by):
+    with pytest.raises(TypeError, match="a DeltaWriter cannot be copied or pickled"):
+        copied_by(stream[0])
 
 
 def test_versions_out_of_order(stream):

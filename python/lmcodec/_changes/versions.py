@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple, NoReturn
 
 from .._errors import ArgumentError, BaseError, DataError
 from .._files import writer
@@ -38,7 +38,7 @@ class DeltaWriter:
     The deltas are for a DeltaReader, which refuses those of another writer, and those that are out of order; apply()
     and File take them too. One thread at a time may use a writer. A call that fails leaves its version as it was. One
     that is interrupted at its very end, while the copy is renewed, has made the version: readers without the delta need
-    a snapshot.
+    a snapshot. A writer can be neither copied nor pickled: its copy would make other versions of the same numbers.
     """
 
     def __init__(self, state: State, *, level: str = "default", threads: int | None = None) -> None:
@@ -47,6 +47,10 @@ class DeltaWriter:
         self._version = 0
         with ExitStack() as buffers:
             self._last = {name: copy_of(entry) for name, entry in entries_of(state, buffers).items()}
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a DeltaWriter cannot be copied or pickled: two writers of one stream would make other "
+                        "versions of the same number")
 
     @property
     def version(self) -> int:
