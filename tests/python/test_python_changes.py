@@ -248,6 +248,16 @@ def test_tensors_that_cannot_be_changed(spoil, text):
         lmcodec.apply(lmcodec.delta(old, new), state)
 
 
+def test_pairs_of_values():
+    extensions = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    old, new = numpy.zeros((2, 8), extensions.float4_e2m1fn), numpy.ones((2, 8), extensions.float4_e2m1fn)
+    delta, packed = lmcodec.delta({"a": old}, {"a": new}), bytearray(8)
+    with pytest.raises(lmcodec.DTypeError, match="a byte for each value of F4"):
+        lmcodec.apply(delta, {"a": old})
+    lmcodec.apply(delta, {"a": ("F4", (2, 8), packed)})
+    assert packed == lmcodec.deserialize(lmcodec.numpy.save({"a": new}))[0][1]["data"]
+
+
 def test_read_only_tensors():
     old, new = made(), changed(made(), 0.01)
     state = copied(old)

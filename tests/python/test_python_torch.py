@@ -51,6 +51,15 @@ def test_both_packages_read_and_write_alike(directory, tensors):
     assert same(official.load(official.save(readable)), lmcodec.torch.load(official.save(readable)))
 
 
+def test_all_dtypes_are_read_to_memory_that_exists(directory, tensors):
+    path = os.path.join(directory, "a.lmc")
+    lmcodec.torch.save_file(tensors, path)
+    out = {name: torch.empty_like(tensor) for name, tensor in tensors.items()}
+    before = {name: tensor._version for name, tensor in out.items()}
+    lmcodec.torch.load_into(out, path)
+    assert same(out, tensors) and all(out[name]._version > before[name] for name in out)
+
+
 def test_arguments_have_the_names_of_safetensors(directory):
     tensors = {"a": torch.ones(3)}
     content = lmcodec.torch.save(tensors=tensors, metadata={"a": "b"})

@@ -65,7 +65,7 @@ class TorchTensors:
     def begin_writing(self, array: Any) -> None:
         """Counts as a change of the tensor. Autograd refuses gradients that need what was there before."""
         if is_plain(array) and array.is_contiguous():
-            array.detach().reshape(-1)[:0].zero_()
+            array.detach().reshape(-1).view(torch.uint8)[:0].zero_()  # of F4, torch itself fills nothing
 
     def cut(self, array: Any, dtype: str, shape: Sequence[int]) -> tuple[Any, Sequence[int] | None]:
         array = array.detach()

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any, Callable, Mapping, NamedTuple, Sequence, Union
 
 from .._buffer import Buffer, new_bytearray
-from .._errors import ArgumentError
+from .._errors import ArgumentError, DTypeError
 from .._files.writer import Entry, entry_of_buffer, nbytes_of
 from .._waiting import share
 
@@ -78,7 +78,7 @@ def _entry(name: str, value: Any, buffers: ExitStack) -> Entry:
 def place_of(name: str, value: Any, dtype: str, shape: Sequence[int], buffers: ExitStack) -> Place:
     """Where a tensor is that is to be changed in place. It must have this dtype and shape of a file.
 
-    Raises ArgumentError (another dtype or shape, gaps, read-only), TypeError, BufferError.
+    Raises ArgumentError (another dtype or shape, gaps, read-only), DTypeError (F4 of NumPy), TypeError, BufferError.
     """
     kind = _kind_of(value)
     if kind == "torch":
@@ -113,6 +113,9 @@ def _address(name: str, arrays: Any, array: Any, dtype: str, shape: Sequence[int
         address: int | None = arrays.address_in(array, dtype, shape)
     except ArgumentError as error:
         raise ArgumentError("tensor %r: %s" % (name, str(error).replace("out has", "the state has"))) from None
+    if address is None and dtype == "F4" and hasattr(array, "__array_interface__"):
+        raise DTypeError("tensor %r: an array of NumPy has a byte for each value of F4, and a delta changes pairs of "
+                         "values in place: give the packed bytes as a buffer, (\"F4\", shape, buffer)" % (name,))
     if address is None:
         raise ArgumentError("tensor %r: the delta has the dtype %s and changes it in place: it must have this dtype, "
                             "and be contiguous and little-endian" % (name, dtype))
