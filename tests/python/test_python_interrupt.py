@@ -1,10 +1,12 @@
 """Ctrl-C ends long calls. A call would take minutes if it did not: the limits are far above what it takes."""
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy
 import pytest
@@ -12,6 +14,7 @@ import pytest
 import lmcodec
 import lmcodec.numpy
 from lmcodec import _system, _waiting
+from lmcodec._files import writer
 
 # A background job of a shell ignores the interrupt, and so would what it starts.
 SLOW = """
@@ -171,3 +174,42 @@ def test_other_signals_are_heard_while_a_call_is_at_work(large, directory):
         pass
     child.send_signal(signal.SIGINT)
     assert child.communicate(timeout=60)[0].endswith("interrupted\n")
+
+
+def load_and_stop(path, array, stop):
+    lmcodec.numpy.load_file(path, progress=stop)
+
+
+def save_and_stop(path, array, stop):
+    lmcodec.numpy.save_file({"a": array}, path + "2", progress=stop)
+
+
+def apply_and_stop(path, array, stop):
+    lmcodec.apply(lmcodec.delta({"a": array}, {"a": array + 1}), {"a": array}, progress=stop)
+
+
+def read_and_stop(path, array, stop):
+    writer.write([writer.Entry("a", "F64", array.shape, 0, array, stop)], path + "2", None)
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("call", [load_and_stop, save_and_stop, apply_and_stop, read_and_stop])
+def test_what_a_callback_raises_keeps_no_file_and_no_memory(directory, call):
+    path = os.path.join(directory, "a.lmc")
+    lmcodec.numpy.save_file({"a": numpy.arange(1e5)}, path)
+
+    def stop(*_):
+        raise Stopped
+
+    def begin():
+        array = numpy.arange(1e5)
+        with pytest.raises(Stopped):
+            call(path, array, stop)
+        return weakref.ref(array)
+
+    begin()
+    gc.collect()
+    count = len(os.listdir("/dev/fd"))
+    left = begin()
+    gc.collect()
+    assert left() is None and len(os.listdir("/dev/fd")) == count

@@ -96,7 +96,7 @@ class Batch:
         status = self._calls.finish(self._pointer, results.address, results.nbytes, ctypes.byref(memory),
                                     ctypes.byref(report))
         if raised:
-            raise raised[0]
+            raise raised.pop()
         failures = self._failures()
         if not failures:
             self._check(status)

@@ -89,7 +89,7 @@ class CallOptions:
         self.diag = _abi.StDiag()
         status = _waiting.run(lambda: function(ctypes.byref(self.struct), ctypes.byref(self.diag)), self.cancel)
         if self._raised:
-            raise self._raised[0]
+            raise self._raised.pop()  # kept, it would keep its frames, which hold files and memory
         return status
 
     def check(self, status: int) -> None:

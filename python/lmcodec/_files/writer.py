@@ -200,5 +200,5 @@ def _write(entries: Iterable[Entry], path: bytes, metadata: Mapping[str, str] | 
     call = _abi.st_writer_write_plain if plain else _abi.st_writer_write
     status = options.run(lambda settings, diag: call(writer.pointer, path, settings, None, diag))
     if writer.raised:
-        raise writer.raised[0]
+        raise writer.raised.pop()
     options.check(status)
