@@ -18,7 +18,7 @@ import torch
 
 from . import _codec
 from ._arrays.torch_shared import check_dense_and_unshared, names_to_remove
-from ._arrays.torch_tensors import is_plain
+from ._arrays.torch_tensors import arrays, is_plain
 from ._arrays.torch_types import NAMES, dtype_of, name_of, shape_of
 from ._codec import row_nbytes_of
 from ._errors import ArgumentError
@@ -153,8 +153,8 @@ def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | 
            threads: int | None = 1) -> torch.Tensor:
     """lmcodec.decode() to a tensor.
 
-    out: a contiguous tensor of the host with as many bytes; it is returned. By default a new one of the frame's dtype,
-        with one dimension: reshape() gives it its shape.
+    out: a contiguous tensor of the host with as many bytes; it is returned. Autograd sees it change. By default a new
+        one of the frame's dtype, with one dimension: reshape() gives it its shape.
     base: what the frame was encoded against, if it was. Raises DTypeError, ValueError, and as lmcodec.decode() does.
     """
     old = None if base is None else _entry("base", base).owner  # may be a copy, which nothing else keeps alive
@@ -163,8 +163,9 @@ def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | 
         content = _codec.decode(frame, base=old_bytes, threads=threads)
         dtype = dtype_of(_codec.info(frame).dtype)
         return torch.frombuffer(content, dtype=torch.uint8).view(dtype) if content else torch.empty(0, dtype=dtype)
-    if not out.is_contiguous() or out.device.type != "cpu":
-        raise ValueError("out is a contiguous tensor of the host")
+    if not is_plain(out) or not out.is_contiguous():
+        raise ValueError("out is a contiguous tensor of the host, and no view of conjugate or negative values")
+    arrays("cpu").begin_writing(out)
     _codec.decode(frame, _bytes_of(out), base=old_bytes, threads=threads)
     return out
 

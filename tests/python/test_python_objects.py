@@ -294,6 +294,15 @@ def test_frames_of_tensors(dtype):
         lmcodec.encode(tensor)
 
 
+def test_frames_to_tensors_that_exist():
+    values = torch.complex(torch.arange(4.0), torch.ones(4))
+    with pytest.raises(ValueError, match="no view of conjugate"):
+        lmcodec.torch.decode(lmcodec.torch.encode(values), values.conj())
+    version = values._version
+    assert torch.equal(lmcodec.torch.decode(lmcodec.torch.encode(values + 1), values), torch.arange(1.0, 5) + 1j)
+    assert values._version > version
+
+
 def test_serialized_buffers(directory):
     safetensors = pytest.importorskip("safetensors", reason="safetensors is not installed")
     tensors = {"a": ("F32", (2, 3), bytes(range(24))), "b": {"dtype": "bfloat16", "shape": [0], "data": b""}}
