@@ -2,6 +2,9 @@
 import copy
 import os
 import pickle
+import signal
+import threading
+import time
 
 import pytest
 
@@ -9,6 +12,7 @@ numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
 
 import lmcodec  # noqa: E402
 import lmcodec.numpy  # noqa: E402
+from lmcodec import _abi  # noqa: E402
 from lmcodec._changes import versions  # noqa: E402
 
 SHARE = {"few": 0.003, "some": 0.05, "all": 1.0}
@@ -461,6 +465,30 @@ def test_versions_out_of_order(stream):
     for delta in deltas[1:]:
         reader.apply(delta)
     assert are_equal(trained, served) and reader.version == 4
+
+
+@pytest.mark.posix
+def test_a_reader_that_is_interrupted(stream, monkeypatch):
+    """The write cannot be ended: the interrupt is heard after it, and the reader knows that it was done."""
+    writer, reader, trained, served, train = stream
+    apply = _abi.st_changes_apply
+    main = threading.main_thread().ident
+
+    def interrupted(*arguments):
+        status = apply(*arguments)
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.2)
+        return status
+
+    train()
+    delta = writer.delta(trained)
+    monkeypatch.setattr(_abi, "st_changes_apply", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reader.apply(delta)
+    monkeypatch.undo()
+    assert reader.version == 1 and are_equal(trained, served)
+    train()
+    assert reader.apply(writer.delta(trained)) == 2 and are_equal(trained, served)
 
 
 def test_a_snapshot_brings_a_reader_back(stream):

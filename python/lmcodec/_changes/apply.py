@@ -6,7 +6,7 @@ import ctypes
 import os
 from array import array
 from contextlib import ExitStack, contextmanager
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from .. import _abi
 from .._arrays import Arrays, arrays_of
@@ -67,11 +67,18 @@ class Found:
         options.check(_abi.st_changes_list(self.pointer, number, index_nbytes_of(self._tensors[number]), indices,
                                            values))
 
-    def apply(self, addresses: Sequence[int]) -> None:
-        """Writes the new contents to memory that holds the bases. A signal is heard afterwards."""
+    def apply(self, addresses: Sequence[int], written: Callable[[], object]) -> None:
+        """Writes the new contents to memory that holds the bases, and calls written(). A signal is heard afterwards."""
         options = CallOptions(_abi.StOptions(), threads=self._threads)
         places = (ctypes.c_void_p * len(addresses))(*addresses)
-        options.check(options.run(lambda settings, diag: _abi.st_changes_apply(self.pointer, places, settings, diag)))
+
+        def write(settings: Any, diag: Any) -> int:
+            status: int = _abi.st_changes_apply(self.pointer, places, settings, diag)
+            if status == _abi.OK:
+                written()
+            return status
+
+        options.check(options.run(write))
 
 
 def index_nbytes_of(tensor: TensorInfo) -> int:
@@ -201,8 +208,9 @@ def places_of(file: File, tensors: Mapping[str, Any], names: Names, buffers: Exi
 
 
 def put(file: File, places: Sequence[Place], write_unchecked: bool, threads: int | None,
-        progress: Progress | None) -> None:
-    """Puts what a file changes in its tensors, in their order, to their places."""
+        progress: Progress | None, written: Callable[[], object] = lambda: None) -> None:
+    """Puts what a file changes in its tensors, in their order, to their places. written() is called as soon as all has
+    been written; a signal that comes before is heard after it, if no tensor is on a device."""
     tensors = list(file.tensors.values())
     on_host = [number for number, place in enumerate(places) if place.device is None]
     on_device = [number for number, place in enumerate(places) if place.device is not None]
@@ -212,13 +220,15 @@ def put(file: File, places: Sequence[Place], write_unchecked: bool, threads: int
     names = list(file.tensors)
     changes = [(number, changed_arrays(file, names[number], _host(), places[number].address, threads=threads))
                for number in on_device]
-    found.apply(bases)
+    found.apply(bases, (lambda: None) if changes else written)
     for number, (indices, values) in changes:
         flat = places[number].device.detach().reshape(-1)
         if indices is None:
             flat.copy_(values.reshape(-1))
         else:
             flat[indices.long().to(flat.device)] = values.to(flat.device)
+    if changes:
+        written()
 
 
 def _host() -> Arrays:

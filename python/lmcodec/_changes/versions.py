@@ -11,10 +11,9 @@ from .._files import writer
 from .._files.file import File, thread_count_of
 from .._files.options import Path
 from .._files.writer import Entry
-from .apply import apply as apply_to
-from .apply import opened
+from .apply import opened, places_of, put
 from .delta import PART_NBYTES, bases_of, parts_of
-from .state import Names, State, copy_of, entries_of, overwrite
+from .state import Names, State, copy_of, entries_of, one_mapping, overwrite
 
 _STREAM, _VERSION, _PART = "lmc_stream", "lmc_version", "lmc_part"  # metadata of a delta
 
@@ -129,22 +128,27 @@ class DeltaReader:
         """Applies the next delta, a part of it, or a snapshot. Returns the version.
 
         Raises BaseError: the delta is of another stream, was applied before, or others are missing that come before it:
-        the text names the version. Otherwise as apply(). Nothing was changed then.
+        the text names the version. Otherwise as apply(). Nothing was changed then. An interrupt leaves the tensors at
+        the version that the reader tells, if none is on a device.
         """
         with opened(delta) as file:
             stamp = _stamp_of(file)
             if not stamp.is_snapshot:
                 self._check(stamp)
             try:
-                apply_to(file, self._state, names=self._names, threads=self._threads)
+                with ExitStack() as buffers:
+                    places = places_of(file, one_mapping(self._state), self._names, buffers)
+                    put(file, places, False, self._threads, None, lambda: self._advance(stamp))
             except BaseError as error:
                 raise BaseError("%s: the delta leads from version %d to %d" % (error, stamp.version - 1, stamp.version)
                                 ) from None
+        return self._version
+
+    def _advance(self, stamp: _Stamp) -> None:
         self._stream, self._received = stamp.stream, stamp.version
         self._parts.add(stamp.part)
         if len(self._parts) == stamp.part_count or stamp.is_snapshot:
             self._version, self._parts = stamp.version, set()
-        return self._version
 
     def _check(self, stamp: _Stamp) -> None:
         """Refuses a delta that is not the next one."""
