@@ -151,6 +151,13 @@ def error_of(status: int, text: str = "", file: str | None = None, tensor: str |
     return error
 
 
+def reworded(error: LMCError, text: str, kind: type[LMCError] | None = None) -> LMCError:
+    """The same error with another text, and of another kind if one is given."""
+    told = (kind or type(error))(text)
+    told.status, told.file, told.tensor, told.offset = error.status, error.file, error.tensor, error.offset
+    return told
+
+
 def check(status: int, diag: _abi.StDiag) -> None:
     """Raises the exception for the status and diagnostic of a call on files, if it failed."""
     if status != _abi.OK:

@@ -449,8 +449,9 @@ def test_versions_out_of_order(stream):
     for _ in range(4):
         train()
         deltas.append(writer.delta(trained))
-    with pytest.raises(lmcodec.BaseError, match="leads from version 2 to 3"):
+    with pytest.raises(lmcodec.BaseError, match=r"^\(bytes\).*leads from version 2 to 3") as caught:
         reader.apply(deltas[2])
+    assert caught.value.file == "(bytes)" and caught.value.tensor in served and caught.value.status
     reader.apply(deltas[0])
     with pytest.raises(lmcodec.BaseError, match="version 2 is missing.* leads to version 3.* at version 1"):
         reader.apply(deltas[2])

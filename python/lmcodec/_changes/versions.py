@@ -6,7 +6,7 @@ import os
 from contextlib import ExitStack
 from typing import Any, Iterator, Mapping, NamedTuple, NoReturn
 
-from .._errors import ArgumentError, BaseError, DataError
+from .._errors import ArgumentError, BaseError, DataError, reworded
 from .._files import writer
 from .._files.file import File, thread_count_of
 from .._files.options import Path
@@ -140,8 +140,8 @@ class DeltaReader:
                     places = places_of(file, one_mapping(self._state), self._names, buffers)
                     put(file, places, False, self._threads, None, lambda: self._advance(stamp))
             except BaseError as error:
-                raise BaseError("%s: the delta leads from version %d to %d" % (error, stamp.version - 1, stamp.version)
-                                ) from None
+                raise reworded(error, "%s: the delta leads from version %d to %d"
+                               % (error, stamp.version - 1, stamp.version)) from None
         return self._version
 
     def _advance(self, stamp: _Stamp) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Callable, Iterator, cast
 
 from .. import _system
-from .._errors import LMCError
+from .._errors import LMCError, reworded
 
 _SHOWN_NAME, _SHOWN_OUTPUT = "(bytes)", "(memory)"  # of a file in memory, in messages
 
@@ -91,6 +91,6 @@ def shown_as(path: str, name: str) -> Iterator[None]:
     except LMCError as error:
         if error.file != path:
             raise
-        told = type(error)(str(error).replace(path, name))
-        told.status, told.file, told.tensor, told.offset = error.status, name, error.tensor, error.offset
+        told = reworded(error, str(error).replace(path, name))
+        told.file = name
         raise told from None

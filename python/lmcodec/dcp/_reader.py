@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.planner import LoadItemType
 from torch.futures import Future
 
 from .._codec import threads_of
-from .._errors import BaseError, DataError, LMCError, TensorNotFound
+from .._errors import BaseError, DataError, LMCError, TensorNotFound, reworded
 from .._files.file import File, TensorInfo
 from .._files.options import Path
 from . import _layout
@@ -293,6 +293,4 @@ def _told(item_of: Callable[[], Any]) -> Iterator[None]:
         index = item.storage_index
         at = "" if index.offset is None else " at %s" % list(index.offset)
         kind = type(error) if not isinstance(error, TensorNotFound) else DataError
-        named = kind("item %r%s: %s" % (index.fqn, at, error))
-        named.status, named.file, named.tensor, named.offset = error.status, error.file, error.tensor, error.offset
-        raise named from error
+        raise reworded(error, "item %r%s: %s" % (index.fqn, at, error), kind) from error

@@ -11,7 +11,7 @@ from torch.distributed.checkpoint._extension import ExtensionRegistry, StreamTra
 from .. import _abi
 from .._buffer import Buffer, new_bytearray
 from .._codec import decode, encode, info, level_of, threads_of
-from .._errors import ArgumentError, DataError, LMCError
+from .._errors import ArgumentError, DataError, LMCError, reworded
 
 FRAME_NBYTES = 8 << 20  # content of a frame at most
 _FRAME_STORED_NBYTES_MAX = FRAME_NBYTES + 48  # encode() promises that
@@ -168,8 +168,8 @@ class _Decoder(io.RawIOBase):
     def _told(self, error: LMCError, where: str = "") -> LMCError:
         """An error with the name of the file, if the stream below has it."""
         file = "" if self.file_name is None else "%s: " % self.file_name
-        told = type(error)("%sstream of lmcodec.dcp.Lmc: %s%s" % (file, where, error))
-        told.status, told.file, told.offset = error.status, self.file_name, error.offset
+        told = reworded(error, "%sstream of lmcodec.dcp.Lmc: %s%s" % (file, where, error))
+        told.file = self.file_name
         return told
 
     def _read(self, nbytes: int) -> bytes:
