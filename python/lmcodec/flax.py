@@ -23,7 +23,10 @@ __all__ = ["load", "load_file", "save", "save_file"]
 def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = None, base: Path | None = None,
               base_dirs: Sequence[Path] = (), dtype: Any = None, storage_options: Mapping[str, Any] | None = None,
               progress: Progress | None = None) -> dict[str, jax.Array]:
-    """All tensors of a file as JAX arrays by their names. Arguments and exceptions as of lmcodec.numpy.load_file()."""
+    """All tensors of a file as JAX arrays by their names. Arguments and exceptions as of lmcodec.numpy.load_file().
+
+    Warns (UserWarning) if JAX makes a dtype of 32 bits of one of 64, as it does unless jax_enable_x64 is set.
+    """
     with safe_open(filename, "flax", backend=backend, threads=threads, base=base, base_dirs=base_dirs,
                    storage_options=storage_options) as file:
         return file.get_tensors(dtype=dtype, progress=progress)

@@ -186,5 +186,8 @@ def test_flax(directory):
         for name, array in loaded.items():
             assert isinstance(array, jax.Array) and array.dtype == tensors[name].dtype
             assert array.shape == tensors[name].shape and (array == tensors[name]).all()
+    lmcodec.numpy.save_file({"i": numpy.array([2**40 + 5])}, path + "2")
+    with pytest.warns(UserWarning, match="JAX makes int32 of int64: numbers may change; .*jax_enable_x64"):
+        assert lmcodec.flax.load_file(path + "2")["i"].dtype == "int32"
     with lmcodec.safe_open(path, "flax") as file:
         assert isinstance(file.get_slice("a")[1:], jax.Array) and file.get_slice("a")[1:].shape == (2, 4)
