@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Mapping, Sequence, overload
 import numpy
 
 from ._arrays.numpy_arrays import name_of, pack_f4
-from ._files import memory, objects, writer
+from ._files import objects, writer
 from ._files.convert import open_original
 from ._files.options import Path, Progress
 from ._files.safe_open import safe_open
@@ -78,19 +78,16 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, thread
 def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, threads: int | None = None,
          base: Path | None = None, base_dirs: Sequence[Path] = (), storage_options: Mapping[str, Any] | None = None,
          progress: Progress | None = None, **options: Any) -> Any:
-    """What numpy.load() gives for a file, or for the original of an archive: `model.npz.lmc`, `array.npy.lmc`. For
-    bytes, what safetensors.numpy.load() gives: a dict of their arrays.
+    """What numpy.load() gives for a file, or for the original of an archive: `model.npz.lmc`, `array.npy.lmc`. For a
+    safetensors file and its archive, as a file or as bytes, what safetensors.numpy.load() gives: a dict of their
+    arrays.
 
-    file: a path, an open file, a URL, or the bytes of an archive or a safetensors file. An archive is restored to
-        memory. For an .npz file it stays there until the result is closed. A safetensors file, or an archive of one, is
-        read as by load_file().
+    file: a path, an open file, a URL, or bytes. An archive is restored to memory. For an .npz file it stays there until
+        the result is closed. A safetensors file, or an archive of one, is read as by load_file().
     mmap_mode, allow_pickle and further options are for numpy.load(). An original in memory is not mapped.
     base, base_dirs: of the archive. storage_options: of a URL, for fsspec. Raises what numpy.load() raises, and as
     restore() does.
     """
-    if isinstance(file, (bytes, bytearray, memoryview)):
-        with memory.file_of(file) as path:
-            return load_file(path, threads=threads)
     with objects.located(file, storage_options) as (source, container):
         if container is None:
             return numpy.load(source, mmap_mode, allow_pickle, **options)

@@ -91,11 +91,11 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, 
 def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
          threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
          storage_options: Mapping[str, Any] | None = None, progress: Progress | None = None, **options: Any) -> Any:
-    """What torch.load() gives for a file, or for the original of an archive. For bytes, what safetensors.torch.load()
-    gives: a dict of their tensors.
+    """What torch.load() gives for a file, or for the original of an archive. For a safetensors file and its archive, as
+    a file or as bytes, what safetensors.torch.load() gives: a dict of their tensors.
 
-    f: a path, an open file, a URL, or the bytes of an archive or a safetensors file. An archive is restored to memory.
-        Only torch unpickles it, by the rules of `weights_only`.
+    f: a path, an open file, a URL, or bytes. An archive is restored to memory. Only torch unpickles it, by the rules of
+        `weights_only`.
     mmap: True maps the restored original instead of copying it: less memory and time. Needs torch 2.1 or newer. Copies
         on Windows, where a file that is mapped cannot be removed.
     map_location, weights_only and further options are for torch.load(). A safetensors file, or an archive of one, has
@@ -103,9 +103,6 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, 
     base, base_dirs: of the archive. storage_options: of a URL, for fsspec. Raises what torch.load() raises, and as
     restore() does.
     """
-    if isinstance(f, (bytes, bytearray, memoryview)):
-        with memory.file_of(f) as path:
-            return load_file(path, threads=threads)
     given = {"weights_only": weights_only, "mmap": mmap}
     options.update((name, value) for name, value in given.items() if value is not None)
     if mmap and "mmap" not in inspect.signature(torch.load).parameters:

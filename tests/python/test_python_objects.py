@@ -126,6 +126,24 @@ def test_tensors_and_bytes_are_those_of_safetensors(directory):
     assert (lmcodec.numpy.load(io.BytesIO(data))["a"] == arrays["a"]).all()
 
 
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_bytes_of_files_of_frameworks(is_archive):
+    room, state, packer = io.BytesIO(), {"step": 7, "w": torch.ones(5)}, lmcodec.torch if is_archive else torch
+    packer.save(state, room)
+    loaded = lmcodec.torch.load(room.getvalue())
+    assert loaded["step"] == 7 and torch.equal(loaded["w"], state["w"])
+    room, packer = io.BytesIO(), lmcodec.numpy if is_archive else numpy
+    packer.savez(room, text=numpy.array(["a", "bc"]), n=numpy.arange(3))
+    with lmcodec.numpy.load(memoryview(room.getvalue())) as found:
+        assert found["text"].tolist() == ["a", "bc"] and found["n"].tolist() == [0, 1, 2]
+    room = io.BytesIO()
+    packer.save(room, numpy.arange(4))
+    assert lmcodec.numpy.load(room.getvalue()).tolist() == [0, 1, 2, 3]
+    for module in (lmcodec.torch, lmcodec.numpy):
+        with pytest.raises(lmcodec.SafetensorError, match=r"\(bytes\)"):
+            module.load(b"no such file at all")
+
+
 def test_what_save_refuses(directory, state):
     with pytest.raises(ValueError):
         lmcodec.torch.save(state)  # no tensors, and no file

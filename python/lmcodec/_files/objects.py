@@ -7,6 +7,7 @@ memory, and the framework reads that. A file that is no archive is the framework
 from __future__ import annotations
 
 import functools
+import io
 import os
 import secrets
 import shutil
@@ -36,7 +37,14 @@ class Given(NamedTuple):
 
 @contextmanager
 def located(source: Any, storage_options: Mapping[str, Any] | None) -> Iterator[Given]:
-    """source: a path, a URL or an open file. What is no local file is in memory as long as `with` lasts."""
+    """source: a path, a URL, an open file, or the bytes of a file. What is no local file is in memory as long as `with`
+    lasts. Bytes of no kind that File knows are refused."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        with memory.file_of(source) as path:
+            File(path).close()
+            container = container_of(path)
+            yield Given(io.BytesIO(source) if container is None else path, container)
+        return
     if isinstance(source, str) and "://" in source and not os.path.exists(source):
         from .._remote.download import download
         from .._remote.stores import hide_secrets
