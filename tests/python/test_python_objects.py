@@ -126,6 +126,13 @@ def test_tensors_and_bytes_are_those_of_safetensors(directory):
     assert (lmcodec.numpy.load(io.BytesIO(data))["a"] == arrays["a"]).all()
 
 
+def test_errors_name_the_file_that_was_given(directory):
+    path = os.path.join(directory, "none", "a.pt")
+    with pytest.raises(FileNotFoundError) as caught:
+        lmcodec.torch.save({}, path)
+    assert caught.value.filename == path
+
+
 @pytest.mark.parametrize("is_archive", [False, True])
 def test_bytes_of_files_of_frameworks(is_archive):
     room, state, packer = io.BytesIO(), {"step": 7, "w": torch.ones(5)}, lmcodec.torch if is_archive else torch

@@ -224,8 +224,11 @@ def test_tensors_without_a_file(directory, framework):
                        key_every=2).base == (step - 1 or None)
     assert (run.load(2, framework=framework)["w"] == made).all()
     assert run.open(1).metadata == {"format": framework} and run.latest.step == 2
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError) as caught:
         run.add(2, {"w": made + 1})
+    assert caught.value.filename == "model.safetensors"
+    with pytest.raises(FileNotFoundError, match="none'$"):
+        Run(os.path.join(directory, "none", "run")).add(2, {"w": made})
     run.add(2, {"w": made + 1}, force=True)
     assert (run.get_tensor(2, "w", framework) == made + 1).all()
     assert os.listdir(directory) == ["run"]

@@ -256,6 +256,8 @@ def test_tensors_without_a_file(directory, framework):
     assert os.listdir(directory) == ["store"]
     with pytest.raises(TypeError):
         store.add(2, {"w": made})
+    with pytest.raises(lmcodec.ArgumentError, match="^model.safetensors: cannot be stored under this name"):
+        store.add("../x", {"w": made})
 
 
 def test_plan(directory):

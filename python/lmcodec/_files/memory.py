@@ -85,9 +85,13 @@ def file_of(data: bytes | bytearray | memoryview) -> Iterator[str]:
 
 @contextmanager
 def shown_as(path: str, name: str) -> Iterator[None]:
-    """Errors of the package within have this name for a file in memory."""
+    """Errors within have this name for a file in memory, or for a temporary one."""
     try:
         yield
+    except OSError as error:
+        if error.filename == path:
+            error.filename = name
+        raise
     except LMCError as error:
         if error.file != path:
             raise

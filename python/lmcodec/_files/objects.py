@@ -113,10 +113,11 @@ def pack(write: Callable[[BinaryIO], object], to: Any, *, level: str = "default"
     packed = to if is_path else work + ".lmc"
     mode = 0o666 if is_path else 0o600  # becomes that of the archive; others may look into a folder for temporary files
     try:
-        with open(work, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as plain:
-            write(plain)
-        convert(work, packed, level=level, threads=threads, force=True, fsync=fsync, raw=True, base=base,
-                base_dirs=base_dirs, progress=progress)
+        with memory.shown_as(work, os.fsdecode(to) if is_path else work):
+            with open(work, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as plain:
+                write(plain)
+            convert(work, packed, level=level, threads=threads, force=True, fsync=fsync, raw=True, base=base,
+                    base_dirs=base_dirs, progress=progress)
         if not is_path:
             with open(packed, "rb") as file:
                 shutil.copyfileobj(file, to)

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence, TypeV
 
 from .._errors import ArgumentError, TensorNotFound
 from .._files.file import File
+from .._files.memory import shown_as
 from .._files.model_files import weight_files
 from .._files.options import CallOptions, Progress
 from .._files.progress import call_of, part_of
@@ -175,7 +176,8 @@ def archives_of(files: Sequence[str], copied: set[str]) -> list[str]:
 
 @contextmanager
 def written(tensors: Mapping[str, Any], path: str) -> Iterator[str]:
-    """A safetensors file of these tensors, beside `path` until `with` ends. They may share memory."""
+    """A safetensors file of these tensors, beside `path` until `with` ends. They may share memory. Errors within have
+    the name "model.safetensors"."""
     first = next(iter(tensors.values()), None)
     name = {"jaxlib": "flax", "jax": "flax"}.get(type(first).__module__.partition(".")[0], "numpy")
     if hasattr(first, "data_ptr"):
@@ -187,10 +189,12 @@ def written(tensors: Mapping[str, Any], path: str) -> Iterator[str]:
         tensors = {key: array if array.flags.c_contiguous else array.copy() for key, array in tensors.items()}
     module = importlib.import_module("lmcodec." + name)
     parent = os.path.dirname(os.path.abspath(path))
+    os.stat(parent)  # its error names no temporary folder
     with tempfile.TemporaryDirectory(prefix=".lmcodec-", dir=parent) as folder:
         file = os.path.join(folder, "model.safetensors")
-        module.save_file(dict(tensors), file, {"format": "pt" if name == "torch" else "np"})
-        yield file
+        with shown_as(file, "model.safetensors"):
+            module.save_file(dict(tensors), file, {"format": "pt" if name == "torch" else "np"})
+            yield file
 
 
 @contextmanager
