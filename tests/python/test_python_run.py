@@ -229,6 +229,9 @@ def test_tensors_without_a_file(directory, framework):
     assert caught.value.filename == "model.safetensors"
     with pytest.raises(FileNotFoundError, match="none'$"):
         Run(os.path.join(directory, "none", "run")).add(2, {"w": made})
+    for wrong in ({"w": [1.0]}, {"w": made, "x": [1.0]}):
+        with pytest.raises((TypeError, ValueError), match="Key `.` is invalid"):
+            run.add(3, wrong)
     run.add(2, {"w": made + 1}, force=True)
     assert (run.get_tensor(2, "w", framework) == made + 1).all()
     assert os.listdir(directory) == ["run"]

@@ -184,9 +184,11 @@ def written(tensors: Mapping[str, Any], path: str) -> Iterator[str]:
         name = "torch"
         from .._arrays.torch_shared import unshared
 
-        tensors = unshared(tensors)
+        if all(hasattr(tensor, "data_ptr") for tensor in tensors.values()):  # else save_file() says what is wrong
+            tensors = unshared(tensors)
     elif name == "numpy":
-        tensors = {key: array if array.flags.c_contiguous else array.copy() for key, array in tensors.items()}
+        tensors = {key: array.copy() if hasattr(array, "flags") and not array.flags.c_contiguous else array
+                   for key, array in tensors.items()}
     module = importlib.import_module("lmcodec." + name)
     parent = os.path.dirname(os.path.abspath(path))
     os.stat(parent)  # its error names no temporary folder
