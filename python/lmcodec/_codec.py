@@ -74,7 +74,7 @@ def threads_of(threads: int | None) -> int:
     """A thread_count of the library: 0 stands for one a core."""
     if threads is None:
         return 0
-    if not 0 <= threads <= _abi.THREAD_COUNT_MAX:
+    if not hasattr(threads, "__index__") or not 0 <= threads <= _abi.THREAD_COUNT_MAX:
         raise ArgumentError("threads: %r is not 0 to %d" % (threads, _abi.THREAD_COUNT_MAX))
     return threads
 

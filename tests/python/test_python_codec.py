@@ -150,7 +150,8 @@ def test_damaged_frames():
 
 
 @pytest.mark.parametrize("arguments", [{"dtype": "F128"}, {"level": "best"}, {"threads": 257}, {"threads": -1},
-                                       {"level": None}, {"dtype": 5}, {"row_nbytes": -1}], ids=str)
+                                       {"threads": 1.5}, {"threads": "2"}, {"level": None}, {"dtype": 5},
+                                       {"row_nbytes": -1}], ids=str)
 def test_wrong_arguments(arguments):
     with pytest.raises(lmcodec.ArgumentError) as caught:
         lmcodec.encode(CONTENT, **arguments)

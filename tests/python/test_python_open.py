@@ -103,6 +103,7 @@ def test_names_that_are_not_there(archive):
             with pytest.raises(lmcodec.TensorNotFound, match="^File does not contain tensor other$") as caught:
                 call("other")
             assert isinstance(caught.value, KeyError)
+            assert (caught.value.file, caught.value.tensor) == (archive, "other")
 
 
 def test_some_tensors(archive):

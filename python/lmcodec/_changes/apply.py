@@ -135,7 +135,8 @@ def changes(frame: Any, base: Any) -> Changes:
 
     frame: what encode(..., base=...) gave, or any other buffer with a frame. base: a buffer with the base. Both base
     and content are verified. A frame that was not encoded against a base gives all of its content.
-    Raises DataError, ChecksumError, UnsupportedError, BaseError (another base), MemoryError, TypeError.
+    Raises DataError, ChecksumError, UnsupportedError, BaseError (another base), ArgumentError (the content is not whole
+    elements, or its base has another dtype), MemoryError, TypeError.
     """
     head = info(frame)
     if head.mode != "delta":

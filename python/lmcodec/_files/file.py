@@ -334,7 +334,9 @@ class File:
         try:
             return tensors[name]
         except (KeyError, TypeError):
-            raise TensorNotFound("File does not contain tensor %s" % (name,)) from None
+            error = TensorNotFound("File does not contain tensor %s" % (name,))  # the text of safetensors
+            error.file, error.tensor = self._shown_name(), str(name)
+            raise error from None
 
     def coding(self, name: str) -> TensorCoding:
         """How a tensor is stored. Reads the start of its frame. Raises TensorNotFound, DataError, UnsupportedError."""
