@@ -295,6 +295,15 @@ def test_mode_of_the_output(src, dst, weights):
     assert os.stat(dst).st_mode == os.stat(src).st_mode
 
 
+def test_storage_that_was_never_allocated(src, dst):
+    with h5py.File(src, "w") as file:
+        file.create_dataset("none", (1 << 40,), "f8", fillvalue=3)
+    h5.repack(src, dst)
+    assert h5.inspect(dst)["none"].is_lmc and h5.inspect(dst)["none"].stored_nbytes == 0
+    with h5py.File(dst) as file:
+        assert file["none"][1 << 39] == 3
+
+
 def test_fill_value_of_variable_length(src, dst):
     """As netCDF-4 gives to variables of text."""
     with h5py.File(src, "w") as file:

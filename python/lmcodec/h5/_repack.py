@@ -155,6 +155,8 @@ class _Encoder:
 
 def _copy_elements(source: Any, target: Any, chunk: Sequence[int], is_same_chunk: bool) -> None:
     """Copies all elements in their stored form, a few chunks at a time. Chunks that do not exist are left out."""
+    if source.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED:
+        return
     shape, datatype = source.shape, source.get_type()
     is_sparse = is_same_chunk and source.get_num_chunks() < math.prod(-(-n // c) for n, c in zip(shape, chunk))
     piece = chunk if is_sparse else _piece(shape, chunk, datatype.get_size())
