@@ -295,6 +295,22 @@ def test_mode_of_the_output(src, dst, weights):
     assert os.stat(dst).st_mode == os.stat(src).st_mode
 
 
+@pytest.mark.parametrize("chunk", [64, 65536])
+def test_datasets_that_another_compression_stores_in_fewer_bytes(src, dst, weights, chunk):
+    with h5py.File(src, "w") as file:
+        for name, values in (("times", numpy.arange(200000) * 1000), ("w", weights.reshape(-1)),
+                             ("more times", numpy.arange(200000) * 1001)):
+            file.create_dataset(name, data=values, chunks=(max(chunk, values.size if name == "w" else 0),),
+                                compression="gzip", shuffle=True)
+            file[name].attrs["about"] = name
+    result, found = h5.repack(src, dst), h5.inspect(dst)
+    assert result.stored_nbytes <= result.nbytes and (result.dataset_count, result.encoded_count) == (3, 1)
+    assert found["times"].filters == found["more times"].filters == ("shuffle", "deflate") and found["w"].is_lmc
+    with h5py.File(src) as old, h5py.File(dst) as new:
+        for name in old:
+            assert (old[name][()] == new[name][()]).all() and new[name].attrs["about"] == name
+
+
 def test_storage_that_was_never_allocated(src, dst):
     with h5py.File(src, "w") as file:
         file.create_dataset("none", (1 << 40,), "f8", fillvalue=3)

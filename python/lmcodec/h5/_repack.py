@@ -11,7 +11,7 @@ from typing import Any, Sequence
 
 import h5py
 import numpy
-from h5py import h5d, h5f, h5g, h5p, h5s
+from h5py import h5d, h5f, h5g, h5o, h5p, h5s
 
 from .._chunks.stored_chunks import LEVEL_ROWS
 from .._files.options import Sizes
@@ -20,7 +20,8 @@ from ._filter import FILTER_ID, LMC, set_filter
 from ._inspect import open_to_read
 from ._objects import Copier, is_fixed
 
-_FLETCHER32 = 3
+_SHUFFLE, _FLETCHER32 = 2, 3
+_KEPT = {_SHUFFLE, _FLETCHER32, FILTER_ID}  # no other compression
 # Filters that change how bytes are stored, not what they are: LMC takes their place. deflate, shuffle, szip, lzf,
 # bzip2, blosc, lz4, bitshuffle, zstd, blosc2
 _REPLACED = {1, 2, 4, 32000, 307, 32001, 32004, 32008, 32015, 32026, FILTER_ID}
@@ -44,7 +45,8 @@ def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: s
     level: "default", "fast" or "max".
     min_nbytes: smaller datasets are copied as they are. So are text and lists of variable length, references, virtual
         datasets, data in external files, and datasets with a filter that LMC cannot stand for (scale-offset, n-bit,
-        a lossy filter, an unknown one).
+        a lossy filter, an unknown one), and datasets that another compression stores in fewer bytes: then
+        all is written twice.
     chunk_nbytes: None keeps the chunks of chunked datasets, others get chunks of 1 MiB. A number gives all of them
         chunks of about that size; h5py's own choice is often too small.
     overwrite: replaces `dst`, which may be `src`. Without it an existing `dst` is an error.
@@ -61,6 +63,10 @@ def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: s
         encoder = _Encoder(LMC(level), min_nbytes, chunk_nbytes)
         with open_to_read(source_path) as source:
             block = _copy(source, work, encoder)
+            if encoder.larger:  # again, without LMC for these: what is removed from a file may leave a hole
+                os.unlink(work)
+                encoder.dataset_count = encoder.encoded_count = 0
+                block = _copy(source, work, encoder)
         with open(source_path, "rb") as plain, open(work, "r+b") as target:
             target.write(plain.read(block))
             target.flush()
@@ -110,6 +116,7 @@ class _Encoder:
         self._values, self._min_nbytes, self._chunk_nbytes = settings.filter_options, min_nbytes, chunk_nbytes
         self.dataset_count = 0
         self.encoded_count = 0
+        self.larger: set[int] = set()  # addresses of datasets that LMC stores in more bytes than another compression
 
     def copy(self, dataset: Any, target: Any, name: bytes, datatype: Any, links: Any) -> Any:
         """The copy with LMC, or None."""
@@ -136,12 +143,16 @@ class _Encoder:
             properties.set_fletcher32()
         copy = h5d.create(target, name, datatype, dataset.get_space(), dcpl=properties, lcpl=links)
         _copy_elements(dataset, copy, chunk, chunk == old_chunk)
+        if filters.keys() - _KEPT and copy.get_storage_size() > dataset.get_storage_size():
+            self.larger.add(h5o.get_info(dataset).addr)
         self.encoded_count += 1
         return copy
 
     def _takes(self, dataset: Any, properties: Any) -> bool:
         space = dataset.get_space()
         if space.get_simple_extent_type() != h5s.SIMPLE or properties.get_external_count():
+            return False
+        if h5o.get_info(dataset).addr in self.larger:
             return False
         if properties.get_layout() not in (h5d.CONTIGUOUS, h5d.CHUNKED, h5d.COMPACT):
             return False
