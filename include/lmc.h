@@ -75,7 +75,7 @@ extern "C" {
 #define LMC_NODISCARD
 #endif
 
-/* Enums may gain values in a later version. In C++, an enum can hold values outside its list only if its type is fixed. */
+/* Enums may gain values in a later version. In C++, an enum can hold others than its own only if its type is fixed. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define LMC_OF_INT : int
 #else

@@ -287,12 +287,19 @@ def test_nothing_is_left(directory, src, dst, weights):
     assert os.listdir(directory) == ["src.h5"]
 
 
-def test_mode_of_the_output(src, dst, weights):
-    """As of any new file."""
+@pytest.mark.posix
+def test_mode_time_and_link_of_the_output(directory, src, dst, weights):
     with h5py.File(src, "w") as file:
         file["w"] = weights
+    os.chmod(src, 0o440)
+    os.utime(src, (5, 7))
+    link = os.path.join(directory, "link.h5")
+    os.symlink("src.h5", link)
     h5.repack(src, dst)
-    assert os.stat(dst).st_mode == os.stat(src).st_mode
+    h5.repack(link, link, overwrite=True)
+    assert os.path.islink(link) and h5.inspect(src)["w"].is_lmc
+    for path in (src, dst):
+        assert os.stat(path).st_mode & 0o777 == 0o440 and os.stat(path).st_mtime == 7
 
 
 @pytest.mark.parametrize("chunk", [64, 65536])

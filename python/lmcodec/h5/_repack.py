@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import secrets
+import shutil
 from dataclasses import dataclass
 from typing import Any, Sequence
 
@@ -49,13 +50,15 @@ def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: s
         all is written twice.
     chunk_nbytes: None keeps the chunks of chunked datasets, others get chunks of 1 MiB. A number gives all of them
         chunks of about that size; h5py's own choice is often too small.
-    overwrite: replaces `dst`, which may be `src`. Without it an existing `dst` is an error.
+    overwrite: replaces `dst`, which may be `src`, or the file that `dst` is a link to. Without it an existing `dst` is
+        an error.
 
     Attributes, links, references, committed datatypes, fill values, limits of the shape, orders of creation, fletcher32
-    and the user block are kept. Elements are copied as they are stored. `dst` appears whole, or not at all.
+    and the user block are kept, and the permissions and the modification time of the file. Elements are copied as they
+    are stored. `dst` appears whole, or not at all.
     Raises FileExistsError, other OSError, RuntimeError (of HDF5), UnsupportedError, ArgumentError.
     """
-    source_path, target_path = os.fspath(src), os.fspath(dst)
+    source_path, target_path = os.fspath(src), os.path.realpath(dst) if overwrite else os.fspath(dst)
     if not overwrite and os.path.lexists(target_path):
         raise FileExistsError(17, "File exists", target_path)
     work = "%s.%s.tmp" % (target_path, secrets.token_hex(4))
@@ -71,6 +74,9 @@ def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: s
             target.write(plain.read(block))
             target.flush()
             os.fsync(target.fileno())
+        found = os.stat(source_path)
+        os.utime(work, ns=(found.st_atime_ns, found.st_mtime_ns))
+        shutil.copymode(source_path, work)
         result = RepackResult(os.path.getsize(source_path), os.path.getsize(work), encoder.dataset_count,
                               encoder.encoded_count)
         if overwrite:
@@ -94,6 +100,7 @@ def _copy(source: Any, work: str, encoder: _Encoder) -> int:
     if properties.get_version()[0] >= 2:  # then all programs that read the file know the newer forms of objects
         access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
     with h5py.File(h5f.create(os.fsencode(work), h5f.ACC_EXCL, properties, access)) as target:
+        os.chmod(work, 0o600)  # until it has the bits of the source
         Copier(source.id, target.id, encoder.copy).run()
     return int(properties.get_userblock())
 
