@@ -1,7 +1,7 @@
 """h5_inspect.py - what an HDF5 file holds: datasets, filters, chunks, ratio, and chunks that a reader should not trust.
 
     export HDF5_PLUGIN_PATH=DIRECTORY      # that of libh5lmc.so; `lmc-st doctor` prints it
-    python3 h5_inspect.py FILE.h5 [DATASET]
+    python3 h5_inspect.py FILE.h5 [DATASET|GROUP]
 
 Needs h5py. No chunk is decoded. Every chunk of each dataset with LMC is checked:
 
@@ -132,10 +132,13 @@ def main():
 
     try:
         with h5py.File(sys.argv[1], "r") as file:
-            if len(sys.argv) == 3:
-                visit(sys.argv[2], file[sys.argv[2]])
+            thing = file[sys.argv[2]] if len(sys.argv) == 3 else file
+            if isinstance(thing, h5py.Group):
+                thing.visititems(visit)
+            elif isinstance(thing, h5py.Dataset):
+                visit(sys.argv[2], thing)
             else:
-                file.visititems(visit)
+                sys.exit(f"{sys.argv[1]}: {sys.argv[2]} is neither a dataset nor a group")
     except (OSError, RuntimeError, KeyError) as error:
         sys.exit(f"{sys.argv[1]}: {error}")
     return 1 if any(found) else 0

@@ -69,6 +69,9 @@ problems_of_strangers() { # PYTHON: finds all of strange.txt, and fails
 }
 
 for python in "$@"; do
+  "$python" -c 'import h5py, sys
+with h5py.File(sys.argv[1], "w") as file:
+    file["type"] = h5py.h5t.STD_I8LE.dtype' "$work/type.h5"
   bed=$(basename "$(dirname "$(dirname "$python")")")
   check "h5_write_read.py, $bed" 'bf16: [0-9]* bytes are 0\.6.* read back equal' \
     "$python" "$examples/h5_write_read.py" "$work/$bed.h5"
@@ -79,6 +82,10 @@ for python in "$@"; do
   check "h5_inspect.py: a file of strangers, $bed" "all found" problems_of_strangers "$python"
   check_fails "h5_inspect.py without the plugin, $bed" "unknown size: 8 chunks" \
     env HDF5_PLUGIN_PATH= "$python" "$examples/h5_inspect.py" "$work/$bed.h5" f32
+  check_fails "h5_inspect.py: a group of strangers, $bed" "wrong size: .*refused: " \
+    "$python" "$examples/h5_inspect.py" "$here/data/strange.h5" /
+  check_fails "h5_inspect.py: a datatype, $bed" "neither a dataset nor a group" \
+    "$python" "$examples/h5_inspect.py" "$work/type.h5" type
   check "h5_direct_chunks.py, $bed" 'all equal' "$python" "$examples/h5_direct_chunks.py" "$work/direct.h5"
   run_line='shuffle [+] gzip 0[.]7.*, LMC 0[.]6.*, LMC with rows 0[.]'
   check "h5_training_run.py, $bed" \
