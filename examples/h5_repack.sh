@@ -16,7 +16,8 @@ h5repack -m 1024 -f UD=59810,0,0 "$1" "$2"
 
 # h5repack does not complain when it cannot use a filter: look whether it is there.
 if ! h5ls -r -v "$2" | grep 'Filter-0:  lmc'; then
-  echo "h5_repack.sh: LMC was not used: is HDF5_PLUGIN_PATH (now '${HDF5_PLUGIN_PATH:-}') right?" >&2
+  echo "h5_repack.sh: LMC was not used: is HDF5_PLUGIN_PATH (now '${HDF5_PLUGIN_PATH:-}') right, and has a dataset" \
+    "1024 bytes or more?" >&2
   exit 1
 fi
 echo "$(wc -c <"$1") bytes are $(wc -c <"$2") now"

@@ -104,6 +104,11 @@ with h5py.File(sys.argv[1], "w") as file:
     sh "$examples/h5_repack.sh" "$work/in.h5" "$work/out.h5"
   check "h5_repack.sh: of a file that has LMC" 'the same contents come back' \
     sh "$examples/h5_repack.sh" "$work/$(basename "$(dirname "$(dirname "$1")")").h5" "$work/out.h5"
+  "$1" -c 'import h5py, sys
+with h5py.File(sys.argv[1], "w") as file:
+    file["small"] = 3.5' "$work/small.h5"
+  check_fails "h5_repack.sh: small datasets alone" 'has a dataset 1024 bytes or more' \
+    sh "$examples/h5_repack.sh" "$work/small.h5" "$work/out.h5"
   check_fails "h5_repack.sh without the plugin" 'LMC was not used' \
     env HDF5_PLUGIN_PATH= sh "$examples/h5_repack.sh" "$work/in.h5" "$work/out.h5"
 else
