@@ -12,7 +12,7 @@ from .._chunks.stored_chunks import LEVEL_ROWS, calls
 from .._codec import level_of
 from .._errors import ArgumentError
 
-FILTER_ID = 59810
+FILTER_ID: int = ctypes.cast(calls().H5PLget_plugin_info(), ctypes.POINTER(ctypes.c_int))[1]  # of a H5Z_class2_t
 _ELEMENT_NBYTES = (0, 1, 2, 4, 8)
 _BLOCK_KIB = (0, 16, 32, 64, 128, 256, 512, 1024)
 
