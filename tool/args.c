@@ -48,7 +48,7 @@ const cli_option cli_options[] = {
     {CLI_OPT_RANGE, 0, "range", "A:B", CLI_GET, "bytes A to B - 1 of the tensor; A and B are optional"},
     {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_CONVERT | CLI_RESTORE,
      "name of the output, \"-\" for standard output; with several\n"
-     "inputs, an existing directory for the outputs"},
+     "inputs, or as \"DIR/\", an existing directory for the outputs"},
     {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_GET | CLI_RUN_GET | CLI_STORE_GET,
      "name of the output, \"-\" for standard output"},
     {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_RUN_RESTORE | CLI_STORE_RESTORE,

@@ -217,12 +217,19 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     char shown[160];
     if ((args->seen & CLI_OPT_RM) != 0 && os_is_folder(in_path) && !cli_is_own_directory(in_path))
         return cli_usage_error(work->name, "--rm needs a directory's own name: no link, \".\" or \"..\"");
-    const int base_status = cli_base_check(args, in_path);
-    if (base_status != CLI_OK)
-        return base_status;
+    int checked = cli_base_check(args, in_path);
+    if (checked == CLI_OK && (args->seen & CLI_OPT_RM) != 0 && !work->is_convert)
+        checked = cli_refuse_kept(in_path,
+                                  "is kept in a run or store, where others may need it: use \"run drop\" or "
+                                  "\"store drop\"");
+    if (checked != CLI_OK)
+        return checked;
     if ((args->seen & CLI_OPT_STDOUT) != 0 || (is_stream(in_path) && !args->output))
         return run_job(work, args, in_path, NULL);
-    if (args->output && args->operand_count == 1) {
+    /* a directory with a slash at its end is one that the output goes into */
+    const int is_into = args->output && args->output[lmc_path_length(args->output)] != '\0' &&
+                        os_is_folder(args->output) && !is_stream(in_path);
+    if (args->output && args->operand_count == 1 && !is_into) {
         out_path = strdup(args->output);
     } else {
         out_path = work->output_name(args, in_path, &fault);

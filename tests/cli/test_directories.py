@@ -106,8 +106,8 @@ def test_names_of_the_output(tool, directory):
     os.makedirs(os.path.join(directory, "deep", "empty"))
     os.symlink("deep/empty", os.path.join(directory, "link"))
     for name, at in (("out", "out"), ("out/", "out"), ("./deep/../out//", "out"), ("deep/out", "deep/out"),
-                     ("deep/empty", "deep/empty"), ("deep/empty/", "deep/empty"), ("link", "deep/empty"),
-                     ("link/", "deep/empty"), ("link/in", "deep/empty/in"), ("-odd", "-odd"), ("...", "...")):
+                     ("deep/empty", "deep/empty"), ("deep/empty/", "deep/empty/m.lmc"), ("link", "deep/empty"),
+                     ("link/", "deep/empty/m.lmc"), ("link/in", "deep/empty/in"), ("-odd", "-odd"), ("...", "...")):
         tool.run("convert", "m", "-o", name, cwd=directory).expect(0)
         check_archived(tool, source, os.path.join(directory, at), name)
         remove(os.path.join(directory, at))
@@ -128,7 +128,7 @@ def test_places_that_are_refused(tool, directory):
     os.mkfifo(os.path.join(directory, "pipe"))
     os.mkdir(os.path.join(directory, "empty"))
     outer = os.path.dirname(directory)
-    for output, cwd, text in (("m", directory, "same directory"), ("m/", directory, "same directory"),
+    for output, cwd, text in (("m", directory, "same directory"), ("m/", directory, "inside the input"),
                               ("../m", source, "same directory"), ("m/out", directory, "inside the input"),
                               ("m/sub", directory, "inside the input"), ("into", directory, "inside the input"),
                               ("into/out", directory, "inside the input"), (".", directory, "inside the output"),
