@@ -10,7 +10,7 @@ import pytest
 from bases import (Kept, archived_pair, check_restores, convert, first_snapshot, info, ls, make_chain, modes,
                    next_snapshot, of_chain, pair, write_model)
 from support import check, check_only, model, parse, read, weights, write
-from trees import Untouched
+from trees import Untouched, small_tree
 
 
 # ---- ls, info, get ----
@@ -173,6 +173,22 @@ def refuse_stdout(tool, path, *command):
 
 
 @pytest.mark.posix("an identity of redirected files under Wine")
+def test_base_is_never_the_input(tool, directory):
+    """What is left would be a reference to itself. Files that are one file in two directories are no such."""
+    old, new = pair(directory)
+    os.symlink(old, os.path.join(directory, "link"))
+    trees = [small_tree(os.path.join(directory, name)) for name in ("mo", "mo2")]
+    with Untouched(directory):
+        for path, base in ((old, old), (old, os.path.join(directory, "link")), (trees[0], trees[0] + "/.")):
+            tool.run("convert", path, "--base", base).expect(2, path + ": the base is the input itself")
+    tool.run("convert", old, new, "--base", old).expect(2, old + ": the base is the input itself")
+    check(os.path.exists(new + ".lmc") and not os.path.exists(old + ".lmc"), "the others are converted")
+    for name in ("a.safetensors", "config.json"):
+        os.unlink(os.path.join(trees[1], name))
+        os.link(os.path.join(trees[0], name), os.path.join(trees[1], name))
+    tool.run("convert", trees[1], "--base", trees[0]).expect(0)
+
+
 def test_get_never_replaces_a_file_of_the_chain(tool, directory):
     """Neither the archive nor any base of it, whether the tensor needs one or not; nor does cat."""
     make_chain(tool, directory, 2)

@@ -70,13 +70,15 @@ LMC_TEST(test_snapshots)
     clean();
 }
 
-/* Of itself little more than the header is left. */
-LMC_TEST(test_itself)
+/* Of a copy little more than the header is left. A file is no base of itself. */
+LMC_TEST(test_copy)
 {
+    lmc_test_write_snapshot(old, 3);
     lmc_test_write_snapshot(new, 3);
-    CU_ASSERT_EQUAL(lmc_test_convert(new, new, archive, 2, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert(new, old, archive, 2, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_nbytes(archive) < 1500);
-    lmc_test_expect_restored(archive, new, NULL, new);
+    lmc_test_expect_restored(archive, old, NULL, new);
+    CU_ASSERT_EQUAL(lmc_test_convert(new, new, archive, 2, &diag), LMC_ERR_ARG);
     clean();
 }
 
