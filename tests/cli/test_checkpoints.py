@@ -345,6 +345,10 @@ def test_salvage_of_other_kinds(tool, directory):
         check_only(directory, name + ".lmc", saved)
         tool.run("ls", os.path.join(directory, saved)).expect(0)
         os.unlink(os.path.join(directory, saved))
+        write(path + ".lmc", read(path + ".lmc")[:-1])  # the suffix tells then what the original was
+        tool.run("restore", path + ".lmc", "--salvage").expect(1)
+        check_only(directory, name + ".lmc", saved)
+        os.unlink(os.path.join(directory, saved))
         os.unlink(path + ".lmc")
 
 

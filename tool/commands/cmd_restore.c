@@ -21,22 +21,27 @@ static const char cat_about[] =
     "file unchanged. \"-\" is standard input. Do not use the output unless the exit\n"
     "status is 0.\n";
 
-/* The name without .lmc. What is saved of a damaged archive is a safetensors file, whatever the original was. */
+/* The name without .lmc. What is saved of a damaged archive is a safetensors file, whatever the original was; of an
+ * archive that was cut short, only the suffix tells that it was another. */
 static char *output_name(const cli_args *args, const char *in_path, const char **fault)
 {
     lmc_st_file *file = NULL;
-    const size_t length = lmc_path_length(in_path);
-    if (length <= 4 || memcmp(in_path + length - 4, LMC_ARCHIVE_SUFFIX, 4) != 0 ||
-        in_path[length - 5] == '/') {
+    char *const name = cli_copy(in_path, lmc_path_length(in_path));
+    if (!name)
+        return NULL;
+    if (!lmc_is_archive_name(name)) {
         *fault = "its name does not end in .lmc: name the output with -o";
+        free(name);
         return NULL;
     }
-    char *const name = cli_copy(in_path, length - 4);
-    const int is_other = (args->seen & CLI_OPT_SALVAGE) != 0 &&
-                         lmc_st_open(in_path, NULL, &file, NULL) == LMC_OK &&
-                         lmc_st_container_of(file) != LMC_ST_CONTAINER_SAFETENSORS;
+    name[strlen(name) - strlen(LMC_ARCHIVE_SUFFIX)] = '\0';
+    if ((args->seen & CLI_OPT_SALVAGE) == 0)
+        return name;
+    const int is_other = lmc_st_open(in_path, NULL, &file, NULL) == LMC_OK
+                             ? lmc_st_container_of(file) != LMC_ST_CONTAINER_SAFETENSORS
+                             : strchr(lmc_last_component(name), '.') && !lmc_is_plain_name(name);
     lmc_st_close(file);
-    if (!name || !is_other)
+    if (!is_other)
         return name;
     char *const path = lmc_path_join(&lmc_memory_default, name, "", ".safetensors");
     free(name);
