@@ -74,8 +74,10 @@ void cli_job_show_file(void *user, const char *path, lmc_st_event event, uint64_
     if ((job->args->seen & CLI_OPT_VERBOSE) == 0)
         return;
     cli_progress_clear(&job->progress);
-    fprintf(stderr, "%s: %s, %llu -> %llu bytes\n", cli_shown(shown, sizeof shown, path), events[event],
-            (unsigned long long)in_nbytes, (unsigned long long)out_nbytes);
+    const int is_plain = event == LMC_ST_EVENT_VERIFIED && !lmc_is_archive_name(path);
+    fprintf(stderr, "%s: %s, %llu -> %llu bytes\n", cli_shown(shown, sizeof shown, path),
+            is_plain ? "only its header verified" : events[event], (unsigned long long)in_nbytes,
+            (unsigned long long)out_nbytes);
 }
 
 void cli_job_start(cli_job *job, const cli_args *args, const char *in_path)

@@ -131,7 +131,7 @@ def test_archives_in_a_directory(tool, directory):
     for options in ((), ("-f",)):
         warn(tool, "convert", source, *options, lines=lines)
         check(read(archive + "/.lmc-copied") == listed, "the list: %r" % read(archive + "/.lmc-copied"))
-        tool.run("verify", archive).expect(0)
+        tool.run("verify", "-q", archive).expect(0)
         check_restores(tool, source, archive)
     before = snapshot(source)
     warn(tool, "convert", source, "-f", "--rm", lines=lines)

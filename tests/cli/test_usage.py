@@ -75,9 +75,21 @@ def test_verify_tells_what_is_no_archive(tool, directory):
         in_directory(root, read(path + ".lmc"), "m.safetensors.lmc")
         in_directory(root, b"{}", "config.json")
         result = tool.run("verify", root)
-        check(result.status == 0 and result.stderr.startswith("lmc-st: %s: %s: " % (root, told)) and
-              result.stderr.count("\n") == 1 and result.stderr.endswith(" no checksums\n"), "told: " + result.stderr)
+        lines = result.stderr.splitlines()
+        check(result.status == 0 and lines[0].startswith("lmc-st: %s: %s: " % (root, told)) and
+              lines[0].endswith(" no checksums"), "told: " + result.stderr)
+        check(lines[1:] == ["lmc-st: %s: 1 of its files is a copy, which was not checked" % root], result.stderr)
         tool.run("verify", "-q", root).expect(0)
+        told = tool.run("verify", "-v", root).stderr
+        check(told.count(": only its header verified, ") == rest and told.count(": verified, ") == 2, told)
+    os.unlink(os.path.join(root, "plain0.safetensors"))
+    os.unlink(os.path.join(root, "plain1.safetensors"))
+    tool.run("verify", root).expect(0)  # config.json alone is not worth a line
+    check("is a copy, which was not checked" in tool.run("verify", "-v", root).stderr, "-v tells all")
+    in_directory(root, b"note.lmc\n", ".lmc-copied")
+    in_directory(root, b"whatever", "note.lmc")
+    told = tool.run("verify", root).stderr
+    check(told == "lmc-st: %s: 2 of its files are copies, which were not checked\n" % root, told)
 
 
 def test_verify_goes_on(tool, directory):

@@ -136,7 +136,7 @@ def check_archived(tool, source, archive, what=""):
         check(entry[:count] == found[path][:count], "%s: %r is %s, expected %s" % (
             what, path, found[path][:3], entry[:3]))
         check(count == 4 or found[path][3] != entry[3], "%s: %r is a copy" % (what, path))
-    tool.run("verify", archive).expect(0)
+    tool.run("verify", "-q", archive).expect(0)
 
 
 def check_restores(tool, source, archive, what=""):

@@ -1,6 +1,7 @@
 /*
  * cmd_verify.c - lmc-st verify: the comparison with --sha256, the warning of files without checksums, the summary.
  */
+#include "lmc_st_experimental.h"
 #include "tool/files.h"
 #include "tool/inputs.h"
 #include "tool/tool_path.h"
@@ -13,9 +14,23 @@ static const char about[] =
     "without writing. Names every damaged tensor and block, and continues with the\n"
     "next file after a bad one. In a plain file, only the header or directory is\n"
     "checked, and a line says so. FILE may also be a directory that \"lmc-st convert\"\n"
-    "wrote, or \"-\" for standard input. \"lmc-st -t FILE...\" does the same. Without\n"
-    "its base, of an archive only that is verified which needs none; the exit status\n"
-    "is then 1.\n";
+    "wrote, or \"-\" for standard input: of its copies, only *.safetensors and their\n"
+    "indexes are checked. \"lmc-st -t FILE...\" does the same. Without its base, of an\n"
+    "archive only that is verified which needs none; the exit status is then 1.\n";
+
+/* The copies in a directory. */
+typedef struct copies {
+    uint64_t count;
+    uint64_t lmc_count; /* those named .lmc */
+} copies;
+
+static int count_copy(void *user, const char *path, lmc_st_entry entry)
+{
+    copies *const copies = user;
+    copies->count += entry == LMC_ST_ENTRY_COPY;
+    copies->lmc_count += entry == LMC_ST_ENTRY_COPY && lmc_is_archive_name(path);
+    return 0;
+}
 
 /* Prints the summary. Without checksums content cannot be verified: who reads exit status 0 must learn that it was
  * not. */
@@ -25,13 +40,22 @@ static void print_verified(const cli_job *job, const char *label)
     const lmc_st_result *const result = &job->result;
     const int is_plain_file = result->file_count == 0 && !result->is_archive;
     const int is_warned = (job->args->seen & CLI_OPT_QUIET) == 0 && !job->args->sha256;
+    copies copies = {0};
     cli_shown(shown, sizeof shown, label);
+    if (result->file_count > 0 && lmc_st_visit_entries(label, NULL, count_copy, &copies, NULL) != LMC_OK)
+        copies = (struct copies){0};
     if (is_warned && result->file_count > 0 && job->plain_count > 0) {
         fprintf(stderr, "lmc-st: %s: %llu of its files %s\n", shown, (unsigned long long)job->plain_count,
                 job->plain_count == 1
                     ? "is not an archive: its header was checked; its content has no checksums"
                     : "are not archives: their headers were checked; their contents have no checksums");
     }
+    const uint64_t unknown_count = copies.count > job->plain_count ? copies.count - job->plain_count : 0;
+    if (is_warned && unknown_count > 0 &&
+        (job->plain_count > 0 || copies.lmc_count > 0 || job->progress.has_summary))
+        fprintf(stderr, "lmc-st: %s: %llu of its files %s\n", shown, (unsigned long long)unknown_count,
+                unknown_count == 1 ? "is a copy, which was not checked"
+                                   : "are copies, which were not checked");
     if (job->progress.has_summary) {
         fprintf(stderr, "%s: %s%s%s, %llu tensors%s\n", job->progress.label,
                 result->is_archive ? "verified" : "plain ",
