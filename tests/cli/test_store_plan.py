@@ -81,6 +81,21 @@ def test_what_it_will_cost_is_said_first(tool, directory):
     check(any(": re-based" in line for line in lines[1:-1]) and "were stored again" in lines[-1], lines[-1])
 
 
+def test_a_plan_that_proves_to_save_nothing(tool, directory):
+    """What was announced is not done, and the last line says why."""
+    rng, store = random.Random(100), place(directory)
+    count = rng.randint(3, 5)
+    known = [llm(seed=number, layers=rng.choice((1, 2)), count=2048) for number in range(2)]
+    for i in range(count):
+        path = write_file(os.path.join(directory, "made%d" % i), "m%d" % i, some_model(rng, known))
+        add(tool, store, path, "--depth", str(rng.randint(1, 3)))
+    before = archives_of(store)
+    lines = tool.run("store", "plan", store, "--apply").expect(0).stdout.splitlines()
+    check(lines[0].split(": ")[1].startswith("3 models would be stored again"), lines[0])
+    check(" 0 models were stored again" in lines[-2] and lines[-1].startswith("measured, the plan saves"), lines[-1])
+    check(archives_of(store) == before, "no archive has changed")
+
+
 def test_order_does_not_matter(tool, directory):
     """The master comes last: BF16 copies of it are then stored as such."""
     master = llm(layers=2, count=16384, dtype="F32")

@@ -351,11 +351,13 @@ static int store_plan(const cli_args *args)
     options.depth = args->depth;
     options.no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
     lmc_status status = LMC_OK;
+    uint64_t announced_count = 0;
     if (is_applied && !own.is_json) { /* said before anything is done */
         options.common.progress = NULL;
         status = lmc_store_plan(args->operands[0], &options, &result, &job->diag);
         if (status == LMC_OK)
             show_totals(&own, &result, 0);
+        announced_count = result.changed_count;
         options.common.progress = job->common.progress;
     }
     options.apply = is_applied;
@@ -364,6 +366,8 @@ static int store_plan(const cli_args *args)
         status = lmc_store_plan(args->operands[0], &options, &result, &job->diag);
     if (status == LMC_OK) {
         show_totals(&own, &result, is_applied);
+        if (announced_count > 0 && result.changed_count == 0)
+            printf("measured, the plan saves less than 0.5 %%: all stays as it was\n");
     } else if (own.object_count > 0) { /* after a fault nothing is known of all */
         cli_progress_clear(&job->progress);
         printf(
