@@ -106,6 +106,9 @@ void cli_json_string(const char *text, size_t nbytes);
 /* The same for a string with a NUL at its end; null for NULL. */
 void cli_json_text(const char *text);
 
+/* Writes stored / original, or "-" if the original is empty. Returns shown. */
+const char *cli_show_ratio(uint64_t stored_nbytes, uint64_t nbytes, char shown[24]);
+
 /* Prints stored / original, or null if the original is empty. */
 void cli_json_ratio(uint64_t stored_nbytes, uint64_t nbytes);
 

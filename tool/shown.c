@@ -54,6 +54,15 @@ void cli_json_text(const char *text)
         printf("null");
 }
 
+const char *cli_show_ratio(uint64_t stored_nbytes, uint64_t nbytes, char shown[24])
+{
+    if (nbytes == 0)
+        memcpy(shown, "-", 2);
+    else
+        snprintf(shown, 24, "%.4f", (double)stored_nbytes / (double)nbytes);
+    return shown;
+}
+
 void cli_json_ratio(uint64_t stored_nbytes, uint64_t nbytes)
 {
     if (nbytes == 0)

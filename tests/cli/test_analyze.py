@@ -328,7 +328,7 @@ def test_json_with_faults(tool, directory):
     good = in_directory(directory, small_model())
     bad = damaged_archive(tool, directory, "bad")
     absent = os.path.join(directory, "absent")
-    check(tool.run("analyze", "--json", absent).expect(3, "absent").stdout == "", "nothing to tell")
+    check(tool.run("analyze", "--json", absent).expect(3, "absent").stdout == "[]\n", "nothing to tell")
     for files, told in (((good, absent), [good]), ((absent, good), [good]), ((good, bad, good), [good, bad, good]),
                         ((bad, absent), [bad])):
         found = json.loads(tool.run("analyze", "--json", *files).expect(3 if absent in files else 1).stdout)

@@ -41,7 +41,7 @@ def test_an_empty_file_has_no_ratio(tool, directory):
     path = in_directory(directory, b"", "x.bin")
     tool.run("convert", "--raw", path).expect(0)
     last = tool.run("ls", path + ".lmc").expect(0).stdout.splitlines()[-1]
-    check(last.startswith("0 tensors, 0 bytes, ") and last.endswith(", ratio 0.0000"), last)
+    check(last.startswith("0 tensors, 0 bytes, ") and last.endswith(", ratio -"), last)
 
 
 def test_plain_files_are_read_as_pieces(tool, directory):

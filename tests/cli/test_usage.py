@@ -111,3 +111,19 @@ def test_hostile_names_in_messages(tool, directory):
     path = in_directory(directory, len(text).to_bytes(8, "little") + text + b"ab")
     result = tool.run("convert", path).expect(1, 'tensor "\\u001b[31m\\nxxx', '..."')
     check(len(result.stderr) < 1000, "the message is too long")
+
+
+def test_standard_input_that_is_not_read(tool, directory):
+    path = in_directory(directory, small_model())
+    for arguments in (("ls", "-"), ("info", "-"), ("diff", "-", path), ("diff", path, "-"), ("get", "-", "w"),
+                      ("analyze", "-"), ("bench", "-")):
+        tool.run(*arguments).expect(2, "standard input: is not read by this command")
+
+
+def test_nothing_in_place_of_numbers(tool, directory):
+    """A ratio to nothing; an array of nothing."""
+    path = in_directory(directory, b"", "x.bin")
+    tool.run("convert", "--raw", path).expect(0)
+    check(tool.run("ls", path + ".lmc").expect(0).stdout.endswith(", ratio -\n"), "ls")
+    check(", ratio -\n" in tool.run("info", path + ".lmc").expect(0).stdout, "info")
+    check(tool.run("analyze", "--json", path + ".no").expect(3).stdout == "[]\n", "analyze")

@@ -481,8 +481,8 @@ static int run_analyze(const cli_args *args)
         worst = exit_status > worst ? exit_status : worst;
     }
     lmc_st_close(previous);
-    if (session.is_json && session.file_count > 0)
-        printf("]\n");
+    if (session.is_json)
+        printf(session.file_count > 0 ? "]\n" : "[]\n");
     lmc_ctx_free(analyzer->ctx);
     free(analyzer->counts);
     free(analyzer->content);

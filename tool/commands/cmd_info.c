@@ -162,14 +162,15 @@ static void print_json_facts(const facts *facts)
 static void show_facts(const facts *facts)
 {
     char path[512];
+    char ratio[24];
     const char *const container = lmc_st_container_name(lmc_st_container_of(facts->file));
     printf("file:          %s\n", cli_shown(path, sizeof path, facts->path));
     if (facts->is_archive) {
         printf("format:        LMC archive, version %d\n", LMC_ST_ARCHIVE_VERSION);
         printf("container:     %s\n", container);
         printf("original:      %llu bytes\n", (unsigned long long)facts->nbytes);
-        printf("stored:        %llu bytes, ratio %.4f\n", (unsigned long long)facts->stored_nbytes,
-               facts->nbytes == 0 ? 0 : (double)facts->stored_nbytes / (double)facts->nbytes);
+        printf("stored:        %llu bytes, ratio %s\n", (unsigned long long)facts->stored_nbytes,
+               cli_show_ratio(facts->stored_nbytes, facts->nbytes, ratio));
     } else {
         printf("format:        %s\n", container);
         printf("size:          %llu bytes\n", (unsigned long long)facts->nbytes);
@@ -179,14 +180,12 @@ static void show_facts(const facts *facts)
     print_bases(facts->file, 0);
     for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
         const sum *const sum = &facts->by_dtype[i];
-        char ratio[24] = "-";
         if (sum->count == 0)
             continue;
-        if (sum->nbytes > 0)
-            snprintf(ratio, sizeof ratio, "%.4f", (double)sum->stored_nbytes / (double)sum->nbytes);
         printf("  %-11s  %8llu tensors  %14llu bytes  %14llu stored  %8s\n", lmc_dtype_name((lmc_dtype)i),
                (unsigned long long)sum->count, (unsigned long long)sum->nbytes,
-               (unsigned long long)sum->stored_nbytes, ratio);
+               (unsigned long long)sum->stored_nbytes,
+               cli_show_ratio(sum->stored_nbytes, sum->nbytes, ratio));
     }
     cli_form_sums_show(&facts->forms);
     const size_t count = lmc_st_metadata_count(facts->file);

@@ -85,13 +85,12 @@ static void print_row(const lmc_st_file *file, const lmc_st_tensor *tensor, cons
 {
     char name[NAME_SHOWN_MAX + 1];
     char shape[32];
-    char ratio[24] = "-";
+    char ratio[24];
     const int columns = show_name(tensor, name, sizeof name);
     cli_show_shape(tensor, shape, sizeof shape);
-    if (tensor->nbytes > 0 && !tensor->is_view)
-        snprintf(ratio, sizeof ratio, "%.4f", (double)tensor->stored_nbytes / (double)tensor->nbytes);
     printf("%s%*s  %-11s  %-18s  %12llu  %12llu  %8s  %s", name, name_width - columns, "", tensor->dtype_name,
-           shape, (unsigned long long)tensor->nbytes, (unsigned long long)tensor->stored_nbytes, ratio, mode);
+           shape, (unsigned long long)tensor->nbytes, (unsigned long long)tensor->stored_nbytes,
+           cli_show_ratio(tensor->stored_nbytes, tensor->is_view ? 0 : tensor->nbytes, ratio), mode);
     cli_form_show(form);
     if (tensor->is_view) {
         char shown[NAME_SHOWN_MAX + 1];
@@ -124,6 +123,7 @@ static int run_ls(const cli_args *args)
     const uint64_t original = lmc_st_original_nbytes(file);
     const uint64_t stored = lmc_st_stored_nbytes(file);
     uint64_t object_count = 0;
+    char ratio[24];
     int name_width = 4;
     for (uint64_t i = 0; i < count && !is_json; i++) {
         char name[NAME_SHOWN_MAX + 1];
@@ -153,9 +153,9 @@ static int run_ls(const cli_args *args)
     if (is_json && (exit_status == CLI_OK || object_count > 0))
         printf(object_count == 0 ? "[]\n" : "]\n");
     else if (exit_status == CLI_OK)
-        printf("%llu tensors, %llu bytes, stored %llu, ratio %.4f\n", (unsigned long long)count,
+        printf("%llu tensors, %llu bytes, stored %llu, ratio %s\n", (unsigned long long)count,
                (unsigned long long)original, (unsigned long long)stored,
-               original == 0 ? 0 : (double)stored / (double)original);
+               cli_show_ratio(stored, original, ratio));
     lmc_st_close(file);
     const int output_status = cli_finish_output();
     return exit_status == CLI_OK ? output_status : exit_status;

@@ -73,11 +73,9 @@ void cli_kept_print_titles(void)
 
 void cli_kept_print_columns(uint64_t file_count, uint64_t nbytes, uint64_t stored_nbytes)
 {
-    char ratio[24] = "-";
-    if (nbytes > 0)
-        snprintf(ratio, sizeof ratio, "%.4f", ratio_of(nbytes, stored_nbytes));
+    char ratio[24];
     printf("%6llu  %14llu  %14llu  %8s", (unsigned long long)file_count, (unsigned long long)nbytes,
-           (unsigned long long)stored_nbytes, ratio);
+           (unsigned long long)stored_nbytes, cli_show_ratio(stored_nbytes, nbytes, ratio));
 }
 
 void cli_kept_json_sizes(uint64_t file_count, uint64_t nbytes, uint64_t stored_nbytes)
