@@ -193,7 +193,6 @@ int cli_run_remove_snapshot(const cli_args *args, cli_job *job, const lmc_run_st
 static int run_add(const cli_args *args)
 {
     int worst = CLI_OK;
-    /* a link, "." and ".." lead to a directory under another name, which may be one without a step */
     const int is_removed = (args->seen & (CLI_OPT_RM | CLI_OPT_DRY_RUN)) == CLI_OPT_RM;
     if (args->operand_count < 2)
         return cli_usage_error(args->command, "run add takes a run and one snapshot or more");
@@ -207,7 +206,9 @@ static int run_add(const cli_args *args)
         return cli_fail_nomem();
     for (int i = 0; i < count; i++) {
         snapshots[i] = (snapshot){.path = args->operands[1 + i], .number = i};
-        snapshots[i].has_step = lmc_run_step_of_name(snapshots[i].path, &snapshots[i].step);
+        char *const name = cli_own_name(snapshots[i].path);
+        snapshots[i].has_step = name && lmc_run_step_of_name(name, &snapshots[i].step);
+        free(name);
     }
     qsort(snapshots, (size_t)count, sizeof *snapshots, compare_snapshots);
     for (int i = 0; i < count && worst < 128; i++) {
@@ -215,12 +216,17 @@ static int run_add(const cli_args *args)
         lmc_run_step step = LMC_INIT(lmc_run_step);
         const char *const path = snapshots[i].path;
         int exit_status = CLI_OK;
+        /* a link, "." and ".." lead to a directory under another name */
         if (is_removed && os_is_folder(path) && !cli_is_own_directory(path)) {
             exit_status =
                 cli_usage_error(args->command, "--rm needs a directory's own name: no link, \".\" or \"..\"");
         } else {
             cli_job_start(&job, args, path);
-            const lmc_run_add_options options = cli_run_add_options(&job);
+            lmc_run_add_options options = cli_run_add_options(&job);
+            if (!options.has_step && snapshots[i].has_step) {
+                options.has_step = 1;
+                options.step = snapshots[i].step;
+            }
             exit_status =
                 cli_kept_end(&job, lmc_run_add(args->operands[0], path, &options, &step, &job.diag));
             if (exit_status == CLI_OK && is_removed)
