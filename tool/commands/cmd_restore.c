@@ -86,8 +86,11 @@ const cli_command cli_restore = {"restore",     CLI_RESTORE,   "write the files 
 static lmc_status cat_one(cli_job *job, const char *in_path, const char *out_path)
 {
     const lmc_st_restore_options options = cli_job_restore_options(job);
+    char *const inner = cli_archive_of_step(in_path);
     (void)out_path;
-    return lmc_st_cat(in_path, &options, &job->result, &job->diag);
+    const lmc_status status = lmc_st_cat(inner ? inner : in_path, &options, &job->result, &job->diag);
+    free(inner);
+    return status;
 }
 
 static int run_cat(const cli_args *args)
