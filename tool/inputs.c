@@ -74,8 +74,12 @@ lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, 
     options.base = args->base;
     options.base_dirs = args->base_dirs;
     options.base_dir_count = args->base_dir_count;
-    const lmc_status status = lmc_st_open(opened, &options, file, diag);
+    lmc_status status = lmc_st_open(opened, &options, file, diag);
     free(inner);
+    if (status == LMC_ERR_IO && strcmp(path, "-") == 0) {
+        status = LMC_ERR_ARG;
+        cli_set_diag(diag, "standard input", status, "is not read by this command: name a file");
+    }
     return status;
 }
 

@@ -54,7 +54,7 @@ static lmc_status list_directory(const lister *lister, int fd, const char *direc
 static lmc_status list_name(const lister *lister, int folder_fd, const char *directory, const char *name,
                             unsigned depth)
 {
-    os_state own;
+    os_state own = {0};
     os_state meant;
     st_listing *const tree = lister->tree;
     if (tree->count == tree->capacity) {
@@ -79,7 +79,8 @@ static lmc_status list_name(const lister *lister, int folder_fd, const char *dir
     if (os_errno == 0 && own.kind == OS_LINK && !lister->is_as_it_stands)
         os_errno = os_stat(folder_fd, name, &meant);
     if (os_errno != 0)
-        return fail_os(lister, path, os_errno, "cannot open");
+        return fail_os(lister, path, os_errno,
+                       own.kind == OS_LINK ? "cannot follow this link" : "cannot open");
     if (!lister->is_as_it_stands) {
         if (own.kind == OS_LINK && meant.kind == OS_FOLDER)
             return refuse_entry(lister, path, "is a link to a directory: links to files only");

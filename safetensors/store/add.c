@@ -5,6 +5,7 @@
 #include "safetensors/store/request.h"
 
 #include "common/text.h"
+#include "safetensors/convert/convert_file.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/store/choose.h"
 #include "safetensors/store/dependents.h"
@@ -164,6 +165,15 @@ static int is_bad(lmc_status status)
     return st_is_damage(status) || status == LMC_ERR_HEADER;
 }
 
+/* An st_source_fn. */
+static lmc_status accept(void *user, const st_source *source, lmc_st_diag *diag)
+{
+    (void)user;
+    (void)source;
+    (void)diag;
+    return LMC_OK;
+}
+
 static lmc_status compare_present(const addition *addition, const st_model *present, presence *found)
 {
     const st_store_session *const store = addition->store;
@@ -202,6 +212,8 @@ static lmc_status compare_present(const addition *addition, const st_model *pres
     st_diag_init(store->diag, addition->path);
     if (*found == PRESENT_EQUAL || addition->options.force)
         return LMC_OK;
+    if (!os_is_folder(addition->path)) /* what can be added under no name, an archive, is told first */
+        LMC_TRY(st_convert_visit_file(addition->path, &quiet, accept, NULL, store->diag));
     st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
             store->models.is_run ? "step %s is in the run with other content"
                                  : "model %s is in the store with other content",

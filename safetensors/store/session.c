@@ -400,7 +400,7 @@ static lmc_status check_kind(st_store_session *store, st_store_kind kind)
         return LMC_OK;
     st_diag_set_file(store->diag, store->path);
     return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                   "is a run, whose steps have numbers: use \"run add\"");
+                   "is a run, no store of models: its steps have numbers, and \"run add\" adds them");
 }
 
 /* The directory and its lock. ENOENT of the lock: the directory was removed just now. */

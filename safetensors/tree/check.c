@@ -95,6 +95,7 @@ lmc_status st_tree_verify(const char *in_path, const st_options *options, lmc_st
         *diag = first;
         status = worst;
     } else if (status == LMC_OK && result->file_count == 0) {
+        st_diag_set_file(diag, in_path);
         status = st_fail(
             diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
             "holds neither archives nor *.safetensors files: nothing else is verified in a directory");

@@ -188,7 +188,7 @@ KINDS = {
     "a link to a device": (lambda path: os.symlink("/dev/null", path), 2, "not a regular file"),
     "a link to a directory": (lambda path: os.symlink("..", path), 2, "link to a directory"),
     "a link to its directory": (lambda path: os.symlink(".", path), 2, "link to a directory"),
-    "a link to nowhere": (lambda path: os.symlink("nowhere", path), 3, "No such file"),
+    "a link to nowhere": (lambda path: os.symlink("nowhere", path), 3, "cannot follow this link: No such file"),
     "a link to itself": (lambda path: os.symlink("x", path), 3, ""),
 }
 
@@ -252,6 +252,8 @@ def test_directories_without_models(tool, directory):
             with Untouched(directory, command):
                 tool.run(command, source, *options).expect(2, "holds n")
         write(os.path.join(source, "model.bin"), b"x")
+    write(os.path.join(source, ".lmc-copied"), b"")
+    tool.run("verify", source).expect(2, "lmc-st: %s: holds n" % source)
 
 
 def test_names_that_meet(tool, directory):

@@ -94,6 +94,16 @@ def test_moved_run(tool, directory):
     check_run(tool, link, made)
 
 
+def test_step_as_a_file(tool, directory):
+    """What reads one file takes the folder of a step that has one archive."""
+    run, made = added(tool, directory, snapshots, 2)
+    for step, path in made.items():
+        check(tool.run("cat", os.path.join(run, str(step))).expect(0).output == read(path), "step %d" % step)
+    run = os.path.join(directory, "several")
+    tool.run("run", "add", run, *checkpoints(os.path.join(directory, "folders"), 1).values()).expect(0)
+    tool.run("cat", os.path.join(run, "100")).expect(2, "directory")
+
+
 # ---- what a killed command leaves ----
 
 LEFT = [".lmc-new", ".lmc-plain", ".lmc-gone-10", "..lmc-new.lmc-st-partial", ".lmc-st-0123456789ab"]

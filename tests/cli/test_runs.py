@@ -238,7 +238,7 @@ def test_bases_are_found_inside(tool, directory):
     run, made = added(tool, directory, checkpoints, 5)
     for step, path in made.items():
         folder = os.path.join(run, str(step))
-        tool.run("verify", folder).expect(0)
+        tool.run("verify", "-q", folder).expect(0)
         tool.run("restore", folder, "-o", os.path.join(directory, "back%d" % step)).expect(0)
         check(tree_of(os.path.join(directory, "back%d" % step)) == tree_of(path), "step %d" % step)
         for name in ("model.safetensors", os.path.join("global_step%d" % step, "state.safetensors")):
@@ -551,6 +551,23 @@ def test_name_that_no_base_can_have(tool, directory):
     made = snapshots(os.fsencode(os.path.join(directory, "made")), 2, name=b"step%d-\xff.safetensors")
     tool.run("run", "add", place(directory), *made.values()).expect(0)
     check(chains(check_run(tool, place(directory), made)) == [0, 0], "key frames")
+
+
+def test_an_archive_is_no_snapshot(tool, directory):
+    """Whether its step is there or not."""
+    run, made = added(tool, directory, snapshots, 1)
+    tool.run("convert", made[10]).expect(0)
+    for step in ("10", "20"):
+        tool.run("run", "add", run, made[10] + ".lmc", "--step", step).expect(1, "is an LMC archive already")
+    tool.run("run", "restore", run, "10", "-o", "-").expect(2, "does not write to standard output")
+    tool.run("run", "restore", run, "10").expect(2, "needs the name of its output")
+
+
+def test_snapshot_is_the_working_directory(tool, directory):
+    made = checkpoints(os.path.join(directory, "made"), 2)
+    tool.run("run", "add", place(directory), ".", cwd=made[100]).expect(0)
+    tool.run("run", "add", place(directory), "..", cwd=os.path.join(made[200], "global_step200")).expect(0)
+    check_run(tool, place(directory), made)
 
 
 def test_damaged_newest_step(tool, directory):

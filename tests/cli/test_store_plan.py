@@ -128,6 +128,13 @@ def test_copies_stay_readable(tool, directory):
     check(total(tool, store) <= before, "no more than in the order in which they came")
 
 
+def test_no_plan_for_a_run(tool, directory):
+    path = write_file(os.path.join(directory, "made"), "step10", llm())
+    run = os.path.join(directory, "run")
+    tool.run("run", "add", run, path).expect(0)
+    tool.run("store", "plan", run).expect(2, "is a run, no store of models")
+
+
 def test_empty_and_single(tool, directory):
     store = place(directory)
     paths = {"one": write_file(os.path.join(directory, "made"), "one", llm())}

@@ -25,7 +25,11 @@ int cli_kept_has_output(const cli_args *args)
 {
     if (args->output && strcmp(args->output, "-") != 0)
         return 1;
-    (void)cli_usage_error(args->command, "%s needs the name of its output: -o OUT", args->command);
+    (void)cli_usage_error(args->command,
+                          args->output
+                              ? "%s does not write to standard output: -o OUT names a file or directory"
+                              : "%s needs the name of its output: -o OUT",
+                          args->command);
     return 0;
 }
 
