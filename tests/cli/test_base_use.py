@@ -9,6 +9,7 @@ import pytest
 
 from bases import (Kept, archived_pair, check_restores, convert, first_snapshot, info, ls, make_chain, modes,
                    next_snapshot, of_chain, pair, write_model)
+from stores import halved, llm, rounded
 from support import check, check_only, model, parse, read, weights, write
 from trees import Untouched, small_tree
 
@@ -138,6 +139,20 @@ def test_measured(tool, directory):
     os.unlink(old)
     os.unlink(old + ".lmc")
     tool.run("bench", archive).expect(1, "old.safetensors")
+
+
+@pytest.mark.slow
+@pytest.mark.posix("signals")
+@pytest.mark.parametrize("dtype, base_dtype, convert", [("BF16", "F32", rounded), ("F16", "F32", halved),
+                                                        ("F16", "BF16", halved)])
+def test_measured_against_a_base_that_is_rounded(tool, directory, dtype, base_dtype, convert):
+    wide = llm(dtype=base_dtype)
+    old = write(os.path.join(directory, "old.safetensors"), model(wide))
+    new = write(os.path.join(directory, "new.safetensors"), model(convert(wide)))
+    check(all(entry[1] == dtype for entry in convert(wide)), "the dtype")
+    rows = lines_of(tool, 5, "bench", new, "--base", old)[3:]
+    alone, against = (float(row.split()[3]) for row in rows)
+    check(against < 0.2 * alone, "rows: %s" % rows)
 
 
 # ---- outputs beside a base ----

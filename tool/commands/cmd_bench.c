@@ -100,7 +100,7 @@ static int read_parts(bench *bench)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     bench->content = malloc((size_t)bench->nbytes);
-    bench->base_content = bench->base ? malloc(2 * (size_t)bench->nbytes) : NULL; /* at most F32 for BF16 */
+    bench->base_content = bench->base ? malloc(2 * (size_t)bench->nbytes) : NULL; /* at most F32 for 16 bits */
     unsigned char *content = bench->content;
     unsigned char *base = bench->base_content;
     if (!content || (bench->base && !base))
@@ -113,17 +113,23 @@ static int read_parts(bench *bench)
         if (lmc_st_read_range(bench->file, bench->ctx, part->index, 0, part->nbytes, part->content, &diag) !=
             LMC_OK)
             return cli_report(&diag);
-        /* the tensor of the base of the same name, shape and dtype, or F32 for BF16 */
+        /* the tensor of the base of the same name and shape, which has the same dtype or is rounded to it */
         const lmc_st_tensor tensor = cli_tensor(bench->file, part->index);
         if (!bench->base ||
             !lmc_st_find_tensor_sized(bench->base, tensor.name, tensor.name_nbytes, &base_index))
             continue;
         const lmc_st_tensor old = cli_tensor(bench->base, base_index);
-        const int is_f32_of_bf16 = tensor.dtype == LMC_DTYPE_BF16 && old.dtype == LMC_DTYPE_F32;
-        if (!cli_is_same_shape(&tensor, &old) || (old.dtype != tensor.dtype && !is_f32_of_bf16))
+        int form = LMC_BASE_PLAIN;
+        const lmc_rounding *rounding = NULL;
+        for (; form < LMC_BASE_FORM_COUNT && old.dtype != tensor.dtype; form++) {
+            rounding = lmc_base_rounding((lmc_base_form)form);
+            if (rounding && rounding->dtype == tensor.dtype && rounding->base_dtype == old.dtype)
+                break;
+        }
+        if (!cli_is_same_shape(&tensor, &old) || form == LMC_BASE_FORM_COUNT)
             continue;
-        part->base_form = is_f32_of_bf16 ? LMC_BASE_BF16_OF_F32 : LMC_BASE_PLAIN;
-        part->base_nbytes = is_f32_of_bf16 ? 2 * part->nbytes : part->nbytes;
+        part->base_form = (lmc_base_form)form;
+        part->base_nbytes = form == LMC_BASE_PLAIN ? part->nbytes : rounding->scale * part->nbytes;
         part->base = base;
         base += part->base_nbytes;
         if (lmc_st_read_range(bench->base, bench->ctx, base_index, 0, part->base_nbytes, part->base, &diag) !=
