@@ -14,12 +14,12 @@
 
 static const char about_mount[] =
     "Shows the originals of archives as files at the directory MOUNTPOINT: read-only,\n"
-    "byte for byte, with the names, sizes, permissions and times that \"lmc-st\n"
-    "restore\" would give them. They are decoded when they are read, and nothing is\n"
-    "written. SOURCE is an archive, a converted directory, a directory of both, a\n"
-    "run or a store; a step is shown as the directory MOUNTPOINT/STEP, a model as\n"
-    "MOUNTPOINT/NAME. Goes to the background when the files are there. A signal or\n"
-    "\"lmc-st unmount\" ends it. Needs libfuse 3 (Debian: fuse3).\n";
+    "byte for byte, with the names, sizes, times and, but for writing, permissions\n"
+    "that \"lmc-st restore\" would give them. They are decoded when they are read, and\n"
+    "nothing is written. SOURCE is an archive, a converted directory, a directory of\n"
+    "both, a run or a store; a step is shown as the directory MOUNTPOINT/STEP, a\n"
+    "model as MOUNTPOINT/NAME. Goes to the background when the files are there. A\n"
+    "signal or \"lmc-st unmount\" ends it. Needs libfuse 3 (Debian: fuse3).\n";
 
 static const char after_mount[] =
     "\nA read of damaged data fails with an input/output error, and the system's log\n"
