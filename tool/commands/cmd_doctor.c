@@ -2,6 +2,7 @@
  * cmd_doctor.c - lmc-st doctor: what this installation is and what it finds on this machine. It looks for LMC's HDF5
  * plugin as HDF5 does (docs/hdf5-filter.md, section 4), but loads no library: files tell enough.
  */
+#include "common/bytes.h"
 #include "lmc_experimental.h"
 #include "os/os.h"
 #include "tool/cli.h"
@@ -152,14 +153,20 @@ static int find_kernels(findings *findings)
 
 /* ---- streams ---- */
 
-/* Where the library collects streams. */
+/* Where the library collects streams: in the first directory where it can. If there is none, the first is told. */
 static void find_temp(findings *findings)
 {
     char shown[64];
     char cause[64];
-    findings->temp_directory = os_temporary_directory(0);
-    const int fd = os_create_temporary(findings->temp_directory);
-    os_error_text(errno, cause, sizeof cause);
+    const char *directory = NULL;
+    int fd = -1;
+    for (unsigned i = 0; fd < 0 && (directory = os_temporary_directory(i)) != NULL; i++) {
+        fd = os_create_temporary(directory);
+        if (i == 0)
+            os_error_text(errno, cause, sizeof cause);
+        if (i == 0 || fd >= 0)
+            findings->temp_directory = directory;
+    }
     findings->is_temp_usable = fd >= 0;
     if (fd >= 0)
         (void)os_close(fd);
@@ -294,6 +301,18 @@ static int is_same_machine(const image_head *a, const image_head *b)
     return memcmp(a->bytes, b->bytes, 8) == 0;
 }
 
+/* 1 if a little-endian ELF file of 64 bits ends before its table of sections, which is its last part. */
+static int is_cut_short(const image_head *head, uint64_t nbytes)
+{
+    enum { TABLE_AT = 40, ENTRY_NBYTES_AT = 58, ENTRY_COUNT_AT = 60, HEAD_NBYTES = 64 };
+    const unsigned char *const bytes = head->bytes;
+    if (head->nbytes < HEAD_NBYTES || memcmp(bytes, "\177ELF\002\001", 6) != 0)
+        return 0;
+    const uint64_t table = lmc_load_n(bytes + TABLE_AT, 8);
+    return table > nbytes ||
+           lmc_load_n(bytes + ENTRY_NBYTES_AT, 2) * lmc_load_n(bytes + ENTRY_COUNT_AT, 2) > nbytes - table;
+}
+
 /* 1 if the file has these bytes somewhere. Its first letter comes once in `text`. */
 static int has_text(const char *path, const char *text)
 {
@@ -314,6 +333,7 @@ static int has_text(const char *path, const char *text)
 /* Adds a problem and returns 0 unless the file looks like a library of this machine that HDF5 can load as a plugin. */
 static int check_plugin(findings *findings, const char *path)
 {
+    os_state found;
     image_head head, own;
     char cause[60];
     char shown[SHOWN_NBYTES];
@@ -321,13 +341,15 @@ static int check_plugin(findings *findings, const char *path)
     char *const program = os_program_path();
     const int is_known = read_head(program, &own);
     free(program);
-    if (!os_is_file(path)) {
+    if (os_stat(OS_HERE, path, &found) != 0 || found.kind != OS_FILE) {
         fault = "it is not a regular file";
     } else if (!read_head(path, &head)) {
         os_error_text(errno, cause, sizeof cause);
         fault = cause;
     } else if (is_known && !is_same_machine(&own, &head)) {
         fault = "it is no library for this machine";
+    } else if (is_cut_short(&head, found.nbytes)) {
+        fault = "it is cut short";
     } else if (!has_text(path, "H5PLget_plugin_info")) {
         fault = "it is not a plugin with an HDF5 filter";
     }
@@ -391,8 +413,6 @@ static void look_at_entry(findings *findings, entry *entry)
                         "HDF5_PLUGIN_PATH has %s: %s is a dangling link%s; HDF5 1.10 then stops its search",
                         shown, cli_shown(dangling, sizeof dangling, libraries.dangling),
                         entry->dangling > 1 ? ", others too" : "");
-        if (entry->libraries == 0)
-            add_problem(findings, "HDF5_PLUGIN_PATH has %s: there is no library in it", shown);
         if (libraries.lmc)
             entry->lmc = !check_plugin(findings, libraries.lmc)                ? PLUGIN_BROKEN
                          : have_equal_content(libraries.lmc, findings->plugin) ? PLUGIN_THIS
