@@ -10,6 +10,7 @@
 #include "tool/tool_path.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +64,18 @@ static int fail_changed(cli_removal *removal, const char *path)
     return fail_at(removal, path, NULL, 0);
 }
 
-static void add_to_text(lmc_st_diag *diag, const char *format, const char *name)
+static void add_to_text(lmc_st_diag *diag, const char *format, ...) LMC_PRINTF(2, 3);
+
+static void add_to_text(lmc_st_diag *diag, const char *format, ...)
 {
+    va_list arguments;
     const size_t used = strlen(diag->text);
-    snprintf(diag->text + used, sizeof diag->text - used, format, name);
+    va_start(arguments, format);
+    vsnprintf(diag->text + used, sizeof diag->text - used, format, arguments);
+    va_end(arguments);
 }
+
+#define OTHERS_ARE_REMOVED "; other parts of the directory are removed"
 
 /* ---- the state of files ---- */
 
@@ -243,7 +251,7 @@ static int remove_contents(cli_removal *removal, int root_fd)
         removed_count += is_done != 0;
     }
     if (!is_done && removed_count > 0)
-        add_to_text(&removal->diag, "; other parts of %s are removed", "the directory");
+        add_to_text(&removal->diag, OTHERS_ARE_REMOVED);
     return is_done;
 }
 
@@ -265,8 +273,11 @@ static int remove_directory(cli_removal *removal, int folder_fd, const char *nam
               check_directory(removal, root_fd, &now) && remove_contents(removal, root_fd);
     if (root_fd >= 0)
         (void)os_close(root_fd);
-    if (is_done && (os_errno = os_remove_folder(folder_fd, name_now)) != 0)
+    if (is_done && (os_errno = os_remove_folder(folder_fd, name_now)) != 0) {
         is_done = fail_os(removal, "", os_errno);
+        if (removal->list.count > 0)
+            add_to_text(&removal->diag, OTHERS_ARE_REMOVED);
+    }
     free_list(&now);
     return is_done || name_now == name ? is_done : put_back(removal, folder_fd, name_now, name);
 }

@@ -8,7 +8,7 @@ import pytest
 
 from faults import STOP, Faults, Job, medium_model, resume
 from folders import SHARDS, FolderJob
-from support import check, check_only, read, write
+from support import check, check_only, read, small_model, write
 from trees import check_same, small_tree, snapshot
 from users import as_nobody
 
@@ -201,6 +201,21 @@ def test_folder_that_cannot_be_removed(tool, directory):
     shutil.rmtree(source + ".lmc")
     tool.run("convert", source, "--rm", **user).expect(0)
     check_only(directory, "m.lmc")
+
+
+def test_folder_that_stays_empty(tool, directory):
+    """The message says that what was in it is gone."""
+    faults = Faults(tool, directory)
+    source = os.path.join(faults.directory, "m")
+    for occurrence in range(1, 9):
+        os.mkdir(source)
+        write(os.path.join(source, "m.safetensors"), small_model())
+        result, hits = faults.run("unlink:%d:1:e%d" % (occurrence, errno.EIO), "convert", source, "--rm", "-f")
+        if "/m: cannot remove" in result.stderr or not hits:
+            break
+        shutil.rmtree(source, ignore_errors=True)
+    result.expect(3, "m: cannot remove: ", "; other parts of the directory are removed")
+    check(os.listdir(source) == [], "it is empty")
 
 
 @pytest.mark.parametrize("kind", ["convert", "restore", "run add"])
