@@ -48,6 +48,13 @@ const char *lmc_path_inside(const char *directory, const char *path)
     return is_separator(*inside) ? inside + 1 : inside;
 }
 
+int lmc_path_is_within(const char *inner, const char *outer)
+{
+    const size_t length = strlen(outer);
+    return strncmp(inner, outer, length) == 0 &&
+           (inner[length] == '\0' || inner[length] == '/' || (length > 0 && outer[length - 1] == '/'));
+}
+
 const char *lmc_last_component(const char *path)
 {
     const char *name = path;

@@ -21,6 +21,9 @@ size_t lmc_path_length(const char *path);
 /* What follows the directory in a path that begins with it, as one of lmc_path_join() does. */
 const char *lmc_path_inside(const char *directory, const char *path);
 
+/* For two paths of os_real_path(): 1 if `inner` is `outer` or below it. */
+int lmc_path_is_within(const char *inner, const char *outer);
+
 /* What follows the last separator. */
 const char *lmc_last_component(const char *path);
 

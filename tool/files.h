@@ -19,8 +19,8 @@ typedef struct cli_job {
     cli_progress progress;
     int damaged_shown;                              /* lines that name damaged tensors */
     char base_file[sizeof((lmc_st_diag *)0)->file]; /* the archive whose base was told to be another file */
+    uint64_t base_more;                             /* tensors of that archive that were not named */
     uint64_t plain_count;                           /* files of a directory that are no archives */
-    uint64_t base_more;                             /* tensors of it that were not named */
 } cli_job;
 
 typedef struct cli_work {

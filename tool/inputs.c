@@ -171,7 +171,7 @@ static void check_bases(removal_check *check, const lmc_st_file *archive, const 
         char *const found = os_real_path(lmc_st_path(base));
         if (!found) {
             check->exit_status = cli_fail_os(lmc_st_path(base), errno, "cannot find");
-        } else if (cli_is_within(found, check->true_in)) {
+        } else if (lmc_path_is_within(found, check->true_in)) {
             cli_set_diag(&diag, check->in_path, LMC_ERR_ARG,
                          "is kept: %s was written, but needs it as a base",
                          cli_shown(shown, sizeof shown, lmc_st_path(archive)));

@@ -30,13 +30,6 @@ int cli_is_similar(const char *a, const char *b)
     }
 }
 
-int cli_is_within(const char *inner, const char *outer)
-{
-    const size_t length = strlen(outer);
-    return strncmp(inner, outer, length) == 0 &&
-           (inner[length] == '\0' || inner[length] == '/' || length == 1); /* of "/" */
-}
-
 int cli_is_same_state(const os_state *a, const os_state *b, int is_renamed)
 {
     return os_is_same_file(a, b) && a->nbytes == b->nbytes && a->modified_s == b->modified_s &&

@@ -14,9 +14,6 @@ char *cli_copy(const char *text, size_t nbytes);
 /* 1 if the texts are equal, digits aside. */
 int cli_is_similar(const char *a, const char *b);
 
-/* 1 if the real path `inner` is `outer`, a real path too, or below it. */
-int cli_is_within(const char *inner, const char *outer);
-
 /* 1 if they are of one file, which has the size and the times that it had. No program can set the time of change.
  * Another name, or one name less, moves it: then `is_renamed`. */
 int cli_is_same_state(const os_state *a, const os_state *b, int is_renamed);

@@ -18,9 +18,6 @@ char *st_true_path(const lmc_allocator *memory, const char *path);
  * memory. */
 int st_is_within(const lmc_allocator *memory, const char *path, const char *outer);
 
-/* For two paths from st_true_path(): 1 if `inner` is `outer` or below it. */
-int st_true_is_within(const char *inner, const char *outer);
-
 /* Most bytes that a name in the folder of `path` may have; SIZE_MAX if the system does not tell. */
 size_t st_name_max(const lmc_allocator *memory, const char *path);
 

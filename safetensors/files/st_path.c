@@ -50,13 +50,6 @@ char *st_true_path(const lmc_allocator *memory, const char *path)
     return !parent ? NULL : or_no_memory(joined);
 }
 
-int st_true_is_within(const char *inner, const char *outer)
-{
-    const size_t length = strlen(outer);
-    return strncmp(inner, outer, length) == 0 &&
-           (inner[length] == '\0' || inner[length] == '/' || (length > 0 && outer[length - 1] == '/'));
-}
-
 int st_is_within(const lmc_allocator *memory, const char *path, const char *outer)
 {
     char *const inner_path = st_true_path(memory, path);
@@ -64,7 +57,7 @@ int st_is_within(const lmc_allocator *memory, const char *path, const char *oute
     char *const outer_path = is_short ? NULL : st_true_path(memory, outer);
     int answer = is_short || (!outer_path && errno == ENOMEM) ? -1 : 0;
     if (inner_path && outer_path)
-        answer = st_true_is_within(inner_path, outer_path);
+        answer = lmc_path_is_within(inner_path, outer_path);
     st_release(memory, inner_path);
     st_release(memory, outer_path);
     return answer;

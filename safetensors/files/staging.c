@@ -69,11 +69,11 @@ static lmc_status check_target(st_staging *staging, const char *source, int forc
     const int has_target = os_lstat(OS_HERE, target, &found) == 0;
     if (true_source && strcmp(target, true_source) == 0)
         fault = "input and output are the same directory";
-    else if (true_source && st_true_is_within(target, true_source))
+    else if (true_source && lmc_path_is_within(target, true_source))
         fault = "the output would be inside the input";
-    else if (true_source && st_true_is_within(true_source, target))
+    else if (true_source && lmc_path_is_within(true_source, target))
         fault = "the input is inside the output";
-    else if (working && st_true_is_within(working, target))
+    else if (working && lmc_path_is_within(working, target))
         fault = "the output is the working directory or holds it";
     else if (has_target && found.kind != OS_FOLDER)
         fault = "the output exists and is not a directory";

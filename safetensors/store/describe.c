@@ -40,7 +40,7 @@ static int note_model(const description *description, const char *path, int is_e
     const lmc_allocator *const memory = description->options->allocator;
     st_model *const model = description->model;
     const size_t root_nbytes = strlen(folder->root);
-    if (!st_true_is_within(path, folder->root) || path[root_nbytes] != '/')
+    if (!lmc_path_is_within(path, folder->root) || path[root_nbytes] != '/')
         return 0;
     const char *const relative = path + root_nbytes + 1;
     const size_t nbytes = st_store_model_of_path(folder->is_run, relative);

@@ -100,7 +100,8 @@ static int read_parts(bench *bench)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     bench->content = malloc((size_t)bench->nbytes);
-    bench->base_content = bench->base ? malloc(2 * (size_t)bench->nbytes) : NULL; /* at most F32 for 16 bits */
+    bench->base_content =
+        bench->base ? malloc(2 * (size_t)bench->nbytes) : NULL; /* at most F32 for 16 bits */
     unsigned char *content = bench->content;
     unsigned char *base = bench->base_content;
     if (!content || (bench->base && !base))

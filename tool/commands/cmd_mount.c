@@ -60,7 +60,7 @@ static int check_apart(const mount_paths *paths, const char *read_from)
 {
     char shown[200];
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    if (!read_from || !cli_is_within(read_from, paths->mountpoint))
+    if (!read_from || !lmc_path_is_within(read_from, paths->mountpoint))
         return CLI_OK;
     cli_set_diag(&diag, paths->mountpoint, LMC_ERR_ARG, "would hide %s",
                  cli_shown(shown, sizeof shown, read_from));
@@ -79,7 +79,7 @@ static int find_paths(const cli_args *args, mount_paths *paths)
         exit_status = find_path(args->base_dirs[i], &paths->base_dirs[i]);
     if (exit_status != CLI_OK)
         return exit_status;
-    if (!os_is_folder(paths->mountpoint) || cli_is_within(paths->mountpoint, paths->source)) {
+    if (!os_is_folder(paths->mountpoint) || lmc_path_is_within(paths->mountpoint, paths->source)) {
         cli_set_diag(&diag, paths->mountpoint, LMC_ERR_ARG,
                      os_is_folder(paths->mountpoint) ? "is in what is to be mounted" : "is not a directory");
         return cli_report(&diag);

@@ -349,7 +349,7 @@ static int run_watch(const cli_args *args)
         return cli_usage_error(args->command, "the second operand must be a directory");
     char *const run = os_real_path(watch.run_dir); /* NULL: there is no run yet */
     char *const dir = os_real_path(watch.dir);
-    const int is_in_run = run && dir && cli_is_within(dir, run);
+    const int is_in_run = run && dir && lmc_path_is_within(dir, run);
     free(run);
     free(dir);
     if (is_in_run)

@@ -3,6 +3,9 @@
  */
 #include "lmc_test_os.h"
 
+#include "common/compiler.h"
+#include "os/path.h"
+
 #include <pthread.h>
 
 /* ---- renaming and removing ---- */
@@ -312,6 +315,19 @@ LMC_TEST(test_paths)
     CU_ASSERT(os_name_nbytes_max(test_root) >= 255);
     CU_ASSERT(os_path_nbytes_max() >= 255);
     CU_ASSERT_EQUAL(os_unlink(test_fd, "file"), 0);
+}
+
+LMC_TEST(test_paths_within)
+{
+    static const struct {
+        const char *inner, *outer;
+        int is_within;
+    } cases[] = {{"/usr", "/usr", 1},     {"/usr/lib", "/usr", 1},    {"/usrs", "/usr", 0},
+                 {"/usr", "/usr/lib", 0}, {"/usr", "/", 1},           {"/", "/", 1},
+                 {"C:/a", "C:/", 1},      {"C:/", "C:/", 1},          {"D:/a", "C:/", 0},
+                 {"C:/ab", "C:/a", 0},    {"C:/usr/lib", "C:/usr", 1}};
+    for (size_t i = 0; i < LMC_COUNT(cases); i++)
+        CU_ASSERT_EQUAL(lmc_path_is_within(cases[i].inner, cases[i].outer), cases[i].is_within);
 }
 
 LMC_TEST(test_paths_of_windows)
