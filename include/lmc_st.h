@@ -336,8 +336,8 @@ typedef struct lmc_st_result {
  * file's order is reported (docs/library.md). result may be NULL. Paths may be those of directories. */
 
 /* Writes the archive `out_path` of the plain file or directory `in_path`.
- * Errors: LMC_ERR_ARG (output exists, same file, a pipe or device; the base is the output or the input), bad data,
- * LMC_ERR_CORRUPT (the input is an archive), the system, LMC_ERR_CANCELLED; those of opening and reading the base. */
+ * Errors: LMC_ERR_ARG (output exists, same file, a pipe or device; the base is the output), bad data, LMC_ERR_CORRUPT
+ * (the input is an archive), the system, LMC_ERR_CANCELLED; those of opening and reading the base. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char *out_path,
                                                 const lmc_st_convert_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);

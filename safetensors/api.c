@@ -7,26 +7,12 @@
 #include "safetensors/tree/check.h"
 #include "safetensors/tree/directory.h"
 
-/* What is coded against itself is nothing but a reference to itself. */
-static lmc_status check_base_is_other(const char *in_path, const st_options *options, lmc_st_diag *diag)
-{
-    os_state in;
-    os_state base;
-    if (!options->base || os_stat(OS_HERE, options->base, &base) != 0 ||
-        (options->in_fd >= 0 ? os_fstat(options->in_fd, &in) : os_stat(OS_HERE, in_path, &in)) != 0 ||
-        !os_is_same_file(&in, &base))
-        return LMC_OK;
-    return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the base is the input itself");
-}
-
 lmc_status lmc_st_convert(const char *in_path, const char *out_path, const lmc_st_convert_options *options,
                           lmc_st_result *result, lmc_st_diag *diag)
 {
     st_call call;
     lmc_status status = st_call_begin_convert(&call, in_path, options, result, diag);
     const st_place out = st_place_of(out_path);
-    if (status == LMC_OK)
-        status = check_base_is_other(in_path, &call.options, call.diag);
     if (status == LMC_OK)
         status = st_is_directory(in_path, &call.options)
                      ? st_tree_convert(in_path, out_path, 1, &call.options, call.result, call.diag)

@@ -51,6 +51,13 @@ static lmc_status convert_one(cli_job *job, const char *in_path, const char *out
     lmc_st_file *file = NULL;
     const lmc_st_result *const result = &job->result;
     const lmc_st_convert_options options = cli_job_convert_options(job);
+    os_state in, base;
+    /* alone it may be meant so; an archive that refers to its own input is no copy of it */
+    if (job->args->operand_count > 1 && options.base && os_stat(OS_HERE, in_path, &in) == 0 &&
+        os_stat(OS_HERE, options.base, &base) == 0 && os_is_same_file(&in, &base)) {
+        cli_set_diag(&job->diag, in_path, LMC_ERR_ARG, "is the base itself, and is left out");
+        return LMC_ERR_ARG;
+    }
     const lmc_status status = lmc_st_convert(in_path, out_path, &options, &job->result, &job->diag);
     const int is_directory = result->file_count > 0;
     const uint64_t count = is_directory ? 0 : result->tensor_count;
