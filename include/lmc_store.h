@@ -257,8 +257,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_index_add(const char *index_path, con
                                                      lmc_st_diag *diag);
 
 /* Copies what another index has of the model `name` to an index, which is made if there is none. What that had of the
- * model is replaced. NULL: of all models; files with equal paths are replaced. Error also: LMC_ERR_ARG (no such model
- * in the other index; then nothing is made or changed). */
+ * model is replaced, and removed if the other index has nothing of it, as of a model without tensors. NULL: of all
+ * models; files with equal paths are replaced. */
 LMC_NODISCARD LMC_API lmc_status lmc_store_index_merge(const char *index_path, const char *other_path,
                                                        const char *name,
                                                        const lmc_store_index_options *options,

@@ -158,12 +158,7 @@ lmc_status lmc_store_index_merge(const char *index_path, const char *other_path,
     lmc_status status = begin(&call, index_path, options, diag);
     if (status == LMC_OK) {
         st_diag_set_file(call.store.diag, other_path);
-        const st_model *model = NULL;
         status = st_catalog_open_alone(&merging.from, &call.store, other_path);
-        if (status == LMC_OK && name) {
-            status = st_store_find(&call.store, name, &model);
-            st_diag_set_file(call.store.diag, other_path);
-        }
         if (status == LMC_OK)
             status = change(&call, name, copy_files, &merging);
         st_catalog_close(&merging.from);
