@@ -60,6 +60,13 @@ static lmc_status refuse_name(const index_check *check, st_span value, size_t nb
     return st_fail(check->diag, LMC_ERR_HEADER, value.offset, "the index names \"%s\", %s", shown, fault);
 }
 
+/* No file has that name, rather than that the system could not tell. */
+static int is_absence(int os_errno)
+{
+    return os_errno == ENOENT || os_errno == ENOTDIR || os_errno == ENAMETOOLONG || os_errno == ELOOP ||
+           os_errno == EINVAL;
+}
+
 static lmc_status check_value(index_check *check, st_span value)
 {
     int is_there = 0;
@@ -75,11 +82,16 @@ static lmc_status check_value(index_check *check, st_span value)
             !directory ? NULL
                        : lmc_path_join(check->memory, directory, check->name, i == 0 ? "" : check->suffix);
         const int has_memory = path != NULL;
-        is_there = path && os_is_file(path);
+        os_state found;
+        const int os_errno = path ? os_stat(OS_HERE, path, &found) : 0;
+        is_there = has_memory && os_errno == 0 && found.kind == OS_FILE;
         st_release(check->memory, directory);
         st_release(check->memory, path);
         if (!has_memory)
             return st_fail_nomem(check->diag);
+        if (os_errno != 0 && !is_absence(os_errno))
+            return st_fail_os(check->diag, os_errno, value.offset,
+                              "cannot look for a file that the index names");
     }
     if (!is_there && !check->may_lack_all)
         return refuse_name(check, value, nbytes, "a file that is missing");
