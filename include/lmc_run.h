@@ -18,7 +18,7 @@
  *    steps that are rewritten; it is not called if there are none.
  *  - Calls that change a run take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
  *    process that ends, however it ends. Calls that read a run only block the removal of steps. A callback must not
- *    call a function that changes the run that it is told of: it would wait forever.
+ *    change the run that its call works on: it would wait forever.
  *  - A step appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound run.
  *    Unfinished work is then in RUN_DIR under names that start with ".lmc-"; the next call that changes the run
  *    removes it, and brings run.json up to date.

@@ -21,7 +21,7 @@
  * Conventions of every call, in addition to those of lmc_st.h
  *  - Calls that change a store take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
  *    process that ends, however it ends. Calls that read a store only block the removal of models. A callback must not
- *    call a function that changes the store that it is told of: it would wait forever.
+ *    change the store that its call works on: it would wait forever.
  *  - A model appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound
  *    store. Unfinished work is then in the store under names that start with a dot; the next call that changes the
  *    store removes it.

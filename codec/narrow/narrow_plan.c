@@ -294,7 +294,7 @@ static lmc_status look_for_products(prober *p)
 /* ---- palettes ---- */
 
 /* Orders the palette of the whole tensor by how many of n elements have a value, so that blocks can leave out its end.
- * Values of one element are none of it. */
+ * A value that only one element has is left to the blocks. */
 static void rank_palette(lmc_narrow_choice *tried, unsigned nbytes, uint8_t *numbers, size_t n)
 {
     uint8_t palette[sizeof tried->palette], ranked[LMC_PALETTE_VALUES_MAX], rank[LMC_PALETTE_VALUES_MAX];

@@ -17,7 +17,7 @@ typedef struct lmc_narrow_choice {
     lmc_narrow narrow;      /* is_used: there is a form */
     lmc_factor_order order; /* of products ... */
     float likely;           /* ... and the likely magnitude of the largest factor */
-    /* Of a palette of the whole tensor: values of the sample, the frequent ones first; all blocks number them so. */
+    /* One palette for the whole tensor: its values in a sample, most frequent first. All blocks number them so. */
     unsigned palette_count;
     uint8_t palette[LMC_PALETTE_VALUES_MAX * sizeof(uint64_t)];
     double side_nbits; /* about what groups and exceptions take, in bits an element */

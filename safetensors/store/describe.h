@@ -14,7 +14,7 @@ typedef struct st_model_folder {
     const char *path;     /* of the folder */
     const char *base_dir; /* where bases are looked for first; may be NULL */
     const char *name;     /* of the model */
-    int is_thorough;      /* bases are compared whole, not by a sample: what is told of them is recorded */
+    int is_thorough;      /* compare bases whole, not by a sample: the result is recorded */
 } st_model_folder;
 
 /* Fills all but the depth. What cannot be read of an archive makes its base unknown, and is not a failure. A base that

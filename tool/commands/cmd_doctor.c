@@ -153,7 +153,8 @@ static int find_kernels(findings *findings)
 
 /* ---- streams ---- */
 
-/* Where the library collects streams: in the first directory where it can. If there is none, the first is told. */
+/* Finds where the library collects streams: the first directory that it can write to. If there is none, reports the
+ * first one. */
 static void find_temp(findings *findings)
 {
     char shown[64];
