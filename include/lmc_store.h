@@ -49,6 +49,22 @@ extern "C" {
 #define LMC_STORE_SEGMENT_NBYTES_MAX 200
 #define LMC_STORE_NAME_NBYTES_MAX 1000
 
+/* ---- what a directory is ------------------------------------------------------------------------ */
+
+typedef enum lmc_store_kind LMC_OF_INT {
+    LMC_STORE_NONE = 0,
+    LMC_STORE_RUN = 1,   /* its file run.json is the list of a run */
+    LMC_STORE_MODELS = 2 /* its file store.json is the mark of a store */
+} lmc_store_kind;
+
+/* Finds the nearest run or store that a path is in. Other programs' files of these names do not count, but a file that
+ * cannot be read does.
+ *  path: of a file or directory; its last component need not exist. Links are followed.
+ *  *kind: LMC_STORE_NONE if there is none.
+ *  *depth: 0: the path is the run or store itself; 1: it is in its top directory; and so on.
+ * Error: LMC_ERR_NOMEM. */
+LMC_NODISCARD LMC_API lmc_status lmc_store_locate(const char *path, lmc_store_kind *kind, unsigned *depth);
+
 /* ---- models ------------------------------------------------------------------------------------- */
 
 /* One model of a store. */

@@ -3,6 +3,7 @@
  */
 #include "safetensors/common/options.h"
 #include "safetensors/convert/convert_file.h"
+#include "safetensors/files/kept.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/check.h"
 #include "safetensors/tree/directory.h"
@@ -13,6 +14,8 @@ lmc_status lmc_st_convert(const char *in_path, const char *out_path, const lmc_s
     st_call call;
     lmc_status status = st_call_begin_convert(&call, in_path, options, result, diag);
     const st_place out = st_place_of(out_path);
+    if (status == LMC_OK)
+        status = st_kept_check_output(&call.options, out_path, call.diag);
     if (status == LMC_OK)
         status = st_is_directory(in_path, &call.options)
                      ? st_tree_convert(in_path, out_path, 1, &call.options, call.result, call.diag)
@@ -26,6 +29,8 @@ lmc_status lmc_st_restore(const char *in_path, const char *out_path, const lmc_s
     st_call call;
     lmc_status status = st_call_begin_restore(&call, in_path, options, result, diag);
     const st_place out = st_place_of(out_path);
+    if (status == LMC_OK)
+        status = st_kept_check_output(&call.options, out_path, call.diag);
     if (status == LMC_OK)
         status = st_is_directory(in_path, &call.options)
                      ? st_tree_restore(in_path, out_path, &call.options, call.result, call.diag)

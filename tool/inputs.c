@@ -3,8 +3,8 @@
  */
 #include "tool/inputs.h"
 #include "lmc_st_experimental.h"
+#include "lmc_store.h"
 
-#include "common/own_files.h"
 #include "os/os.h"
 #include "tool/tool_path.h"
 
@@ -116,34 +116,14 @@ int cli_is_same_shape(const lmc_st_tensor *a, const lmc_st_tensor *b)
 
 /* ---- what removing an input would break ---- */
 
-static int has_file(const char *folder, const char *name)
-{
-    char *const path = lmc_path_join(&lmc_memory_default, folder, name, "");
-    const int has = !path || os_is_file(path); /* without memory the answer is the safe one */
-    free(path);
-    return has;
-}
-
 int cli_refuse_kept(const char *path, const char *fault)
 {
     lmc_st_diag diag;
-    int is_kept = 0;
-    char *const text = cli_copy(path, lmc_path_length(path));
-    char *const folder = text ? lmc_directory_of(&lmc_memory_default, text) : NULL;
-    char *const found = folder ? os_real_path(folder) : NULL;
-    const int has_memory = found || (folder && errno != ENOMEM);
-    for (size_t length = found ? strlen(found) : 0; length > 0 && !is_kept;) {
-        found[length] = '\0';
-        is_kept = has_file(found, LMC_RUN_LIST) || has_file(found, LMC_STORE_MARK);
-        while (length > 0 && found[--length] != '/')
-            continue;
-    }
-    free(found);
-    free(folder);
-    free(text);
-    if (!has_memory)
+    lmc_store_kind kind = LMC_STORE_NONE;
+    unsigned depth = 0;
+    if (lmc_store_locate(path, &kind, &depth) != LMC_OK)
         return cli_fail_nomem();
-    if (!is_kept)
+    if (kind == LMC_STORE_NONE)
         return CLI_OK;
     cli_set_diag(&diag, path, LMC_ERR_ARG, "%s", fault);
     return cli_report(&diag);

@@ -29,8 +29,8 @@ lmc_st_tensor cli_tensor(const lmc_st_file *file, uint64_t index);
 int cli_has_shape(const lmc_st_tensor *tensor);
 int cli_is_same_shape(const lmc_st_tensor *a, const lmc_st_tensor *b);
 
-/* CLI_OK if the path is in no run and no store: others may need what is in one, and nothing else has a place there.
- * Else the exit status, after a message that says `fault`. */
+/* CLI_OK if the path is no run and no store, and in none: others may need what is in one, and nothing else has a place
+ * there. Else the exit status, after a message that says `fault`. */
 int cli_refuse_kept(const char *path, const char *fault);
 
 /* CLI_OK if no archive at `archive_path`, a file or a directory of them, needs a file that is `in_path` or below it:

@@ -4,16 +4,16 @@
  * Other directories may hold archives and converted directories, as stores and runs do; their own lists are not shown.
  */
 #include "tool/mount_node.h"
+#include "lmc_store.h"
 
 #include "common/own_files.h"
 #include "tool/cli.h"
 #include "tool/tool_path.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MARK_NBYTES_MAX 4096 /* of a file that says what a directory is, from its start */
 
 /* A change of a folder after this time has another time than the last one: far more than the clock of a system's file
  * times needs for a step. */
@@ -179,20 +179,6 @@ static int has_file(const char *path, const char *name)
     const int is_found = file && os_is_file(file);
     free(file);
     return is_found;
-}
-
-/* 1 if the start of a file of the directory has the word. */
-static int has_word(const char *path, const char *name, const char *word)
-{
-    char text[MARK_NBYTES_MAX + 1] = "";
-    char *const file = lmc_path_join(&lmc_memory_default, path, name, "");
-    const int fd = file ? os_open(OS_HERE, file) : -1;
-    const int64_t got = fd >= 0 ? os_read_at(fd, 0, text, MARK_NBYTES_MAX) : 0;
-    if (fd >= 0)
-        (void)os_close(fd);
-    free(file);
-    text[got > 0 ? got : 0] = '\0';
-    return strstr(text, word) != NULL;
 }
 
 mount_node *mount_add_root(mount_nodes *nodes)
@@ -362,12 +348,15 @@ static int show_name(mount_nodes *nodes, mount_node *folder, const mount_node *b
 static lmc_status list_folder(mount_nodes *nodes, mount_node *folder, const char *path, lmc_st_diag *diag)
 {
     const mount_node before = *folder;
+    lmc_store_kind kind = LMC_STORE_NONE;
+    unsigned depth = 0;
+    const lmc_status located = lmc_store_locate(path, &kind, &depth);
     folder_visit visit = {.nodes = nodes,
                           .folder = folder,
                           .path = path,
-                          .is_run = has_word(path, LMC_RUN_LIST, "\"" LMC_RUN_FORMAT "\""),
-                          .is_store = has_word(path, LMC_STORE_MARK, "\"" LMC_STORE_FORMAT "\"")};
-    int os_errno = os_visit_path(path, visit_name, &visit);
+                          .is_run = kind == LMC_STORE_RUN && depth == 0,
+                          .is_store = kind == LMC_STORE_MODELS && depth == 0};
+    int os_errno = located == LMC_OK ? os_visit_path(path, visit_name, &visit) : ENOMEM;
     folder->children = NULL;
     folder->child_count = folder->child_capacity = 0;
     for (size_t i = 0; i < before.child_count; i++)

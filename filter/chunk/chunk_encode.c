@@ -11,7 +11,7 @@
 
 /* How one chunk is going to be coded. */
 typedef struct h5_form {
-    h5_head head;            /* of a regrouped chunk */
+    lmc_h5_head head;        /* of a regrouped chunk */
     int is_regrouped;        /* 0: one frame of the chunk as it is */
     unsigned element_nbytes; /* of the elements in the frame; columns: 1 */
     int has_dtype;           /* else a sample tells */
@@ -30,7 +30,7 @@ static const h5_content bytes_content = {LMC_DTYPE_U8, 0};
 
 typedef struct h5_job {
     lmc_ctx *ctx;
-    const h5_params *params;
+    const lmc_h5_params *params;
     lmc_params frame_params; /* all but what the content says, and the block size */
     const unsigned char *chunk;
     size_t chunk_nbytes;
@@ -53,10 +53,10 @@ static lmc_status frame_bound(size_t content_nbytes, size_t *bound)
 lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound)
 {
     if (!bound)
-        return h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
+        return lmc_h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
     const lmc_status status = frame_bound(chunk_nbytes, bound);
     if (status != LMC_OK)
-        return h5_fail(status, "lmc: a chunk of %zu bytes", chunk_nbytes);
+        return lmc_h5_fail(status, "lmc: a chunk of %zu bytes", chunk_nbytes);
     *bound += H5_WIRE_HEAD_NBYTES_MAX;
     return LMC_OK;
 }
@@ -69,7 +69,7 @@ lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound)
 
 static h5_form choose_form(const h5_job *job)
 {
-    const h5_params *const params = job->params;
+    const lmc_h5_params *const params = job->params;
     h5_form form = {.element_nbytes = params->element_nbytes};
     if (!params->is_complete) {
         form.element_nbytes = params->override_nbytes;
@@ -91,7 +91,7 @@ static h5_form choose_form(const h5_job *job)
     if ((params->type & LMC_H5_TYPE_BIG_ENDIAN) != 0)
         form.head.swap_nbytes = params->element_nbytes;
     form.is_regrouped = form.head.layout != H5_WIRE_LAYOUT_PLAIN || form.head.swap_nbytes != 0;
-    h5_head_complete(&form.head);
+    lmc_h5_head_complete(&form.head);
     form.row_nbytes = params->row_nbytes;
     if (params->row_count != 0 && job->chunk_nbytes % params->row_count == 0 &&
         job->chunk_nbytes / params->row_count >= ROW_NBYTES_MIN)
@@ -124,13 +124,14 @@ static lmc_status encode_frame(const h5_job *job, const h5_content *content, con
         row_nbytes != 0 && src_nbytes > row_nbytes && src_nbytes % row_nbytes == 0 ? row_nbytes : 0;
     const lmc_status status = lmc_encode_delta(job->ctx, &params, src, src_nbytes, base,
                                                base ? src_nbytes : 0, dst, dst_capacity, dst_nbytes);
-    return status == LMC_OK ? LMC_OK : h5_fail_codec("lmc: a chunk cannot be encoded", job->ctx, status, 0);
+    return status == LMC_OK ? LMC_OK
+                            : lmc_h5_fail_codec("lmc: a chunk cannot be encoded", job->ctx, status, 0);
 }
 
 /* Writes the head and its frames: one for each column or row of the elements (a row against the one before it), or one
  * of them all. *dst_nbytes is 0 when that does not take less room than the chunk. frame_nbytes: room for the sizes of
  * all frames. */
-static lmc_status encode_regrouped(const h5_job *job, const h5_head *head, const h5_content *content,
+static lmc_status encode_regrouped(const h5_job *job, const lmc_h5_head *head, const h5_content *content,
                                    const unsigned char *elements, uint32_t *frame_nbytes, size_t *dst_nbytes)
 {
     const int is_rows = head->layout == H5_WIRE_LAYOUT_ROWS;
@@ -153,7 +154,7 @@ static lmc_status encode_regrouped(const h5_job *job, const h5_head *head, const
         used += made;
     }
     if (used < job->chunk_nbytes) {
-        h5_head_write(head, frame_nbytes, job->dst);
+        lmc_h5_head_write(head, frame_nbytes, job->dst);
         *dst_nbytes = used;
     }
     return LMC_OK;
@@ -205,16 +206,16 @@ static lmc_status compare_alone(const h5_job *job, const h5_form *form, const un
 static lmc_status encode_rows(const h5_job *job, const h5_form *form, const unsigned char *elements,
                               size_t *dst_nbytes)
 {
-    h5_head head = {.layout = H5_WIRE_LAYOUT_ROWS,
-                    .swap_nbytes = form->head.swap_nbytes,
-                    .width = form->head.width,
-                    .row_count = form->row_count};
+    lmc_h5_head head = {.layout = H5_WIRE_LAYOUT_ROWS,
+                        .swap_nbytes = form->head.swap_nbytes,
+                        .width = form->head.width,
+                        .row_count = form->row_count};
     const h5_content content = content_of(form, elements, job->chunk_nbytes);
     uint32_t *const frame_nbytes = calloc(form->row_count, sizeof *frame_nbytes);
     *dst_nbytes = 0;
     if (!frame_nbytes)
         return LMC_OK;
-    h5_head_complete(&head);
+    lmc_h5_head_complete(&head);
     lmc_status status = encode_regrouped(job, &head, &content, elements, frame_nbytes, dst_nbytes);
     /* The first row has no base. Without rows, the chunk would take about as many first rows, less what each takes for
      * tables of its own: it need not be tried where rows have become clearly smaller than that. */
@@ -229,18 +230,20 @@ static lmc_status encode_rows(const h5_job *job, const h5_form *form, const unsi
 
 /* ---- chunks ---- */
 
-static void regroup(const h5_head *head, const unsigned char *chunk, size_t nbytes, unsigned char *dst)
+static void regroup(const lmc_h5_head *head, const unsigned char *chunk, size_t nbytes, unsigned char *dst)
 {
     if (head->layout == H5_WIRE_LAYOUT_COLUMNS)
-        h5_records_to_columns(chunk, nbytes, head->width, dst);
+        lmc_h5_records_to_columns(chunk, nbytes, head->width, dst);
     else if (head->layout == H5_WIRE_LAYOUT_RECORDS)
-        h5_columns_to_records(chunk, nbytes, head->width, dst);
+        lmc_h5_columns_to_records(chunk, nbytes, head->width, dst);
     if (head->swap_nbytes != 0)
-        h5_swap_elements(head->layout == H5_WIRE_LAYOUT_PLAIN ? chunk : dst, nbytes, head->swap_nbytes, dst);
+        lmc_h5_swap_elements(head->layout == H5_WIRE_LAYOUT_PLAIN ? chunk : dst, nbytes, head->swap_nbytes,
+                             dst);
 }
 
-lmc_status h5_chunk_encode(lmc_ctx *ctx, const h5_params *params, const unsigned char *chunk,
-                           size_t chunk_nbytes, unsigned char *dst, size_t dst_capacity, size_t *dst_nbytes)
+lmc_status lmc_h5_chunk_encode(lmc_ctx *ctx, const lmc_h5_params *params, const unsigned char *chunk,
+                               size_t chunk_nbytes, unsigned char *dst, size_t dst_capacity,
+                               size_t *dst_nbytes)
 {
     h5_job job = {.ctx = ctx,
                   .params = params,
@@ -270,24 +273,24 @@ lmc_status h5_chunk_encode(lmc_ctx *ctx, const h5_params *params, const unsigned
 lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t value_count, const void *chunk,
                                size_t chunk_nbytes, void *dst, size_t dst_capacity, size_t *dst_nbytes)
 {
-    h5_params params;
+    lmc_h5_params params;
     size_t bound;
     if (dst_nbytes)
         *dst_nbytes = 0;
     if (!dst || !dst_nbytes || (!values && value_count > 0) || (!chunk && chunk_nbytes > 0))
-        return h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
-    LMC_TRY(h5_params_read(values, value_count, &params));
+        return lmc_h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
+    LMC_TRY(lmc_h5_params_read(values, value_count, &params));
     LMC_TRY(lmc_h5_encode_bound(chunk_nbytes, &bound));
     if (dst_capacity < bound) {
-        return h5_fail(LMC_ERR_DST_SMALL, "lmc: encoding a chunk of %zu bytes asks for %zu bytes of room",
-                       chunk_nbytes, bound);
+        return lmc_h5_fail(LMC_ERR_DST_SMALL, "lmc: encoding a chunk of %zu bytes asks for %zu bytes of room",
+                           chunk_nbytes, bound);
     }
-    LMC_TRY(h5_check_apart(chunk, chunk_nbytes, dst, bound));
+    LMC_TRY(lmc_h5_check_apart(chunk, chunk_nbytes, dst, bound));
     if (!ctx)
-        ctx = h5_context_get(1);
+        ctx = lmc_h5_context_get(1);
     if (!ctx)
-        return h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
+        return lmc_h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
     const void *const src = chunk ? chunk : "";
     /* more room than that is not looked at */
-    return h5_chunk_encode(ctx, &params, src, chunk_nbytes, dst, bound, dst_nbytes);
+    return lmc_h5_chunk_encode(ctx, &params, src, chunk_nbytes, dst, bound, dst_nbytes);
 }

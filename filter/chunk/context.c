@@ -23,7 +23,7 @@ static void create_key(void)
     has_key = pthread_key_create(&key, free_context) == 0;
 }
 
-lmc_ctx *h5_context_get(unsigned thread_count)
+lmc_ctx *lmc_h5_context_get(unsigned thread_count)
 {
     lmc_ctx *ctx = NULL;
     pthread_once(&once, create_key);
@@ -37,7 +37,7 @@ lmc_ctx *h5_context_get(unsigned thread_count)
     return ctx && lmc_ctx_set_thread_count(ctx, thread_count) == LMC_OK ? ctx : NULL;
 }
 
-unsigned h5_thread_count(void)
+unsigned lmc_h5_thread_count(void)
 {
     const char *text = getenv("LMC_NUM_THREADS");
     uint64_t count;

@@ -41,7 +41,7 @@ static size_t least_count(unsigned level)
 }
 
 /* Takes what users give; a fault leaves the defaults. */
-static h5_fault read_user_values(const unsigned *values, size_t value_count, h5_params *params)
+static h5_fault read_user_values(const unsigned *values, size_t value_count, lmc_h5_params *params)
 {
     unsigned value[LMC_H5_USER_VALUE_COUNT] = {0, 0, 0};
     memset(params, 0, sizeof *params);
@@ -109,7 +109,7 @@ static int is_row_nbytes(uint64_t nbytes, unsigned element_nbytes, unsigned type
                            nbytes < chunk_nbytes && chunk_nbytes % nbytes == 0);
 }
 
-static h5_fault read_values(const unsigned *values, size_t value_count, h5_params *params)
+static h5_fault read_values(const unsigned *values, size_t value_count, lmc_h5_params *params)
 {
     unsigned value[LMC_H5_VALUE_COUNT_MAX] = {0};
     const h5_fault fault = read_user_values(values, value_count, params);
@@ -144,55 +144,55 @@ static lmc_status fault_status(h5_fault fault, const unsigned *values, size_t va
     switch (fault) {
     case FAULT_NONE: return LMC_OK;
     case FAULT_TOO_MANY:
-        return h5_fail(LMC_ERR_ARG, "lmc: %zu values: at most %d are for the user to give, and %d in all",
-                       value_count, LMC_H5_USER_VALUE_COUNT, LMC_H5_VALUE_COUNT_MAX);
+        return lmc_h5_fail(LMC_ERR_ARG, "lmc: %zu values: at most %d are for the user to give, and %d in all",
+                           value_count, LMC_H5_USER_VALUE_COUNT, LMC_H5_VALUE_COUNT_MAX);
     case FAULT_NO_MAGIC:
-        return h5_fail(LMC_ERR_ARG,
-                       "lmc: value [3] is %u: the values from [3] on are set by the filter, give 3 at most",
-                       values[LMC_H5_VALUE_MAGIC]);
+        return lmc_h5_fail(
+            LMC_ERR_ARG, "lmc: value [3] is %u: the values from [3] on are set by the filter, give 3 at most",
+            values[LMC_H5_VALUE_MAGIC]);
     case FAULT_LEVEL:
-        return h5_fail(
+        return lmc_h5_fail(
             LMC_ERR_ARG,
             "lmc: value [0], the level, is %u: must be 0 (default), 1 (fast) or 2 (max), or 16 more",
             values[LMC_H5_VALUE_LEVEL]);
     case FAULT_ELEMENT:
-        return h5_fail(LMC_ERR_ARG,
-                       "lmc: value [1], the bytes of an element, is %u: must be 0 (auto), 1, 2, 4 or 8",
-                       values[LMC_H5_VALUE_USER_ELEMENT_NBYTES]);
+        return lmc_h5_fail(LMC_ERR_ARG,
+                           "lmc: value [1], the bytes of an element, is %u: must be 0 (auto), 1, 2, 4 or 8",
+                           values[LMC_H5_VALUE_USER_ELEMENT_NBYTES]);
     case FAULT_BLOCK:
-        return h5_fail(
+        return lmc_h5_fail(
             LMC_ERR_ARG,
             "lmc: value [2], the KiB of a block, is %u: must be 0 (auto) or a power of two from %d to %d",
             values[LMC_H5_VALUE_BLOCK_KIB], LMC_H5_BLOCK_KIB_MIN, LMC_H5_BLOCK_KIB_MAX);
     case FAULT_TOO_FEW:
-        return h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets at least %zu", value_count,
-                       least_count(values[LMC_H5_VALUE_LEVEL]));
+        return lmc_h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets at least %zu", value_count,
+                           least_count(values[LMC_H5_VALUE_LEVEL]));
     case FAULT_ROWS:
-        return h5_fail(LMC_ERR_ARG,
-                       "lmc: value [8], the rows of a chunk, is %u: the filter does not set that",
-                       values[LMC_H5_VALUE_ROWS]);
+        return lmc_h5_fail(LMC_ERR_ARG,
+                           "lmc: value [8], the rows of a chunk, is %u: the filter does not set that",
+                           values[LMC_H5_VALUE_ROWS]);
     case FAULT_ROW_NBYTES:
-        return h5_fail(
+        return lmc_h5_fail(
             LMC_ERR_ARG,
             "lmc: value [9], the bytes of a row, is %u: the filter does not set that for this chunk",
             values[LMC_H5_VALUE_ROW_NBYTES]);
     case FAULT_TYPE: break;
     }
-    return h5_fail(LMC_ERR_ARG, "lmc: values [4] and [5], %u and 0x%x, are not what the filter sets",
-                   values[LMC_H5_VALUE_FILTER_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE]);
+    return lmc_h5_fail(LMC_ERR_ARG, "lmc: values [4] and [5], %u and 0x%x, are not what the filter sets",
+                       values[LMC_H5_VALUE_FILTER_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE]);
 }
 
-lmc_status h5_params_read_user(const unsigned *values, size_t value_count, h5_params *params)
+lmc_status lmc_h5_params_read_user(const unsigned *values, size_t value_count, lmc_h5_params *params)
 {
     return fault_status(read_user_values(values, value_count, params), values, value_count);
 }
 
-lmc_status h5_params_read(const unsigned *values, size_t value_count, h5_params *params)
+lmc_status lmc_h5_params_read(const unsigned *values, size_t value_count, lmc_h5_params *params)
 {
     return fault_status(read_values(values, value_count, params), values, value_count);
 }
 
-void h5_params_guess(const unsigned *values, size_t value_count, h5_params *params)
+void lmc_h5_params_guess(const unsigned *values, size_t value_count, lmc_h5_params *params)
 {
     (void)read_values(values, value_count, params);
 }
@@ -200,7 +200,7 @@ void h5_params_guess(const unsigned *values, size_t value_count, h5_params *para
 /* ---- completing ---- */
 
 /* dtype + 1 of a float, by the bits of its exponent; 0 if LMC has none. */
-static unsigned float_dtype(const h5_type *type)
+static unsigned float_dtype(const lmc_h5_type *type)
 {
     static const struct {
         unsigned nbytes, exponent_nbits;
@@ -216,7 +216,7 @@ static unsigned float_dtype(const h5_type *type)
 }
 
 /* The chunk is coded as a string of bytes, without elements. */
-static void code_as_bytes(h5_params *params)
+static void code_as_bytes(lmc_h5_params *params)
 {
     params->element_nbytes = 1;
     params->type = LMC_H5_TYPE_CLASS(params->type) | TYPE_OF_DTYPE(LMC_DTYPE_U8 + 1u);
@@ -224,7 +224,7 @@ static void code_as_bytes(h5_params *params)
 
 /* Elements are coded as the dataset's type says. Integers and opaque bytes are often floats that the writer's HDF5 had
  * no type for, such as bf16: lmc_dtype_guess() looks at each chunk. */
-static void code_as_type(h5_params *params, const h5_type *type)
+static void code_as_type(lmc_h5_params *params, const lmc_h5_type *type)
 {
     const int is_float = type->class_number == H5_CLASS_FLOAT;
     const int is_text = type->class_number == H5_CLASS_STRING && type->has_fixed_size;
@@ -243,7 +243,7 @@ static void code_as_type(h5_params *params, const h5_type *type)
 }
 
 /* An element of the shuffle filter is one element of LMC or several. Chunks of any other shuffle are coded as bytes. */
-static void note_shuffle(h5_params *params, size_t shuffle_nbytes)
+static void note_shuffle(lmc_h5_params *params, size_t shuffle_nbytes)
 {
     const size_t span = shuffle_nbytes / params->element_nbytes;
     if (shuffle_nbytes < H5_WIRE_WIDTH_MIN)
@@ -256,8 +256,8 @@ static void note_shuffle(h5_params *params, size_t shuffle_nbytes)
     params->type |= LMC_H5_TYPE_SHUFFLED | TYPE_OF_SHUFFLE_SPAN(span);
 }
 
-void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipeline *pipeline,
-                        uint64_t chunk_nbytes)
+void lmc_h5_params_complete(lmc_h5_params *params, const lmc_h5_type *type, const lmc_h5_pipeline *pipeline,
+                            uint64_t chunk_nbytes)
 {
     params->is_complete = 1;
     params->chunk_nbytes = chunk_nbytes;
@@ -278,15 +278,15 @@ void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipelin
         params->type |= LMC_H5_TYPE_RESIZED;
 }
 
-void h5_params_set_rows(h5_params *params, uint64_t row_count)
+void lmc_h5_params_set_rows(lmc_h5_params *params, uint64_t row_count)
 {
     const int is_one =
         params->wants_rows && params->chunk_nbytes != 0 && is_row_count(row_count, params->type);
     params->row_count = is_one ? (unsigned)row_count : 0;
 }
 
-void h5_params_set_row_nbytes(h5_params *params, uint64_t type_nbytes, const uint64_t *dimensions,
-                              unsigned rank)
+void lmc_h5_params_set_row_nbytes(lmc_h5_params *params, uint64_t type_nbytes, const uint64_t *dimensions,
+                                  unsigned rank)
 {
     uint64_t nbytes = type_nbytes;
     params->row_nbytes = 0;
@@ -301,7 +301,7 @@ void h5_params_set_row_nbytes(h5_params *params, uint64_t type_nbytes, const uin
         params->row_nbytes = (unsigned)nbytes;
 }
 
-size_t h5_params_write(const h5_params *params, unsigned *values)
+size_t lmc_h5_params_write(const lmc_h5_params *params, unsigned *values)
 {
     values[LMC_H5_VALUE_LEVEL] = (unsigned)params->level + (params->wants_rows ? LMC_H5_LEVEL_ROWS : 0);
     values[LMC_H5_VALUE_USER_ELEMENT_NBYTES] = params->override_nbytes;
@@ -320,7 +320,7 @@ size_t h5_params_write(const h5_params *params, unsigned *values)
     return LMC_H5_VALUE_COUNT_MAX;
 }
 
-uint64_t h5_params_filtered_nbytes(const h5_params *params)
+uint64_t lmc_h5_params_filtered_nbytes(const lmc_h5_params *params)
 {
     const int is_known = params->is_complete && (params->type & LMC_H5_TYPE_RESIZED) == 0;
     return is_known ? params->chunk_nbytes : 0;

@@ -98,7 +98,7 @@ static void join_any(const unsigned char *src, size_t n, size_t width, size_t st
 
 /* ---- chunks ---- */
 
-void h5_records_to_columns(const unsigned char *src, size_t nbytes, size_t width, unsigned char *dst)
+void lmc_h5_records_to_columns(const unsigned char *src, size_t nbytes, size_t width, unsigned char *dst)
 {
     const size_t count = nbytes / width;
     for (size_t first = 0; first < count; first += TILE_RECORDS) {
@@ -114,7 +114,7 @@ void h5_records_to_columns(const unsigned char *src, size_t nbytes, size_t width
     memcpy(dst + count * width, src + count * width, nbytes - count * width);
 }
 
-void h5_columns_to_records(const unsigned char *src, size_t nbytes, size_t width, unsigned char *dst)
+void lmc_h5_columns_to_records(const unsigned char *src, size_t nbytes, size_t width, unsigned char *dst)
 {
     const size_t count = nbytes / width;
     for (size_t first = 0; first < count; first += TILE_RECORDS) {
@@ -162,7 +162,7 @@ static void swap_8(const unsigned char *src, size_t count, unsigned char *dst)
     }
 }
 
-void h5_swap_elements(const unsigned char *src, size_t nbytes, size_t element_nbytes, unsigned char *dst)
+void lmc_h5_swap_elements(const unsigned char *src, size_t nbytes, size_t element_nbytes, unsigned char *dst)
 {
     const size_t count = nbytes / element_nbytes;
     const size_t done = count * element_nbytes;

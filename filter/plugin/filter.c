@@ -9,7 +9,7 @@
 typedef struct h5_call {
     const h5_library *library; /* may be NULL */
     lmc_ctx *ctx;
-    h5_params params;
+    lmc_h5_params params;
     const unsigned char *src;
     size_t src_nbytes;
 } h5_call;
@@ -19,7 +19,7 @@ static unsigned char *allocate(const h5_call *call, size_t nbytes)
 {
     unsigned char *const buffer = h5_library_allocate(call->library, nbytes > 0 ? nbytes : 1);
     if (!buffer)
-        (void)h5_fail(LMC_ERR_NOMEM, "lmc: no memory for %zu bytes", nbytes);
+        (void)lmc_h5_fail(LMC_ERR_NOMEM, "lmc: no memory for %zu bytes", nbytes);
     return buffer;
 }
 
@@ -28,11 +28,12 @@ static unsigned char *allocate(const h5_call *call, size_t nbytes)
  * with an optional filter only, but then only with one are the values not computed. */
 static int is_contradicted(const h5_call *call, unsigned flags)
 {
-    const uint64_t wanted = h5_params_filtered_nbytes(&call->params);
+    const uint64_t wanted = lmc_h5_params_filtered_nbytes(&call->params);
     if ((flags & H5_FLAG_OPTIONAL) == 0 || wanted == 0 || call->src_nbytes == wanted)
         return 0;
-    (void)h5_fail(LMC_ERR_ARG, "lmc: a chunk of %zu bytes where the dataset's values say %llu: not encoded",
-                  call->src_nbytes, (unsigned long long)wanted);
+    (void)lmc_h5_fail(LMC_ERR_ARG,
+                      "lmc: a chunk of %zu bytes where the dataset's values say %llu: not encoded",
+                      call->src_nbytes, (unsigned long long)wanted);
     return 1;
 }
 
@@ -42,8 +43,8 @@ static unsigned char *encode(const h5_call *call, size_t *capacity, size_t *nbyt
     if (lmc_h5_encode_bound(call->src_nbytes, capacity) != LMC_OK)
         return NULL;
     unsigned char *const dst = allocate(call, *capacity);
-    if (dst && h5_chunk_encode(call->ctx, &call->params, call->src, call->src_nbytes, dst, *capacity,
-                               nbytes) != LMC_OK) {
+    if (dst && lmc_h5_chunk_encode(call->ctx, &call->params, call->src, call->src_nbytes, dst, *capacity,
+                                   nbytes) != LMC_OK) {
         h5_library_release(call->library, dst);
         return NULL;
     }
@@ -52,20 +53,20 @@ static unsigned char *encode(const h5_call *call, size_t *capacity, size_t *nbyt
 
 static unsigned char *decode(const h5_call *call, size_t *capacity, size_t *nbytes)
 {
-    const uint64_t wanted = h5_params_filtered_nbytes(&call->params);
-    if (h5_chunk_size(call->ctx, call->src, call->src_nbytes, capacity) != LMC_OK)
+    const uint64_t wanted = lmc_h5_params_filtered_nbytes(&call->params);
+    if (lmc_h5_chunk_size(call->ctx, call->src, call->src_nbytes, capacity) != LMC_OK)
         return NULL;
     if (wanted != 0 && *capacity != wanted) {
-        (void)h5_fail(LMC_ERR_CORRUPT, "lmc: chunk: holds %zu bytes where the dataset's chunks have %llu",
-                      *capacity, (unsigned long long)wanted);
+        (void)lmc_h5_fail(LMC_ERR_CORRUPT, "lmc: chunk: holds %zu bytes where the dataset's chunks have %llu",
+                          *capacity, (unsigned long long)wanted);
         return NULL;
     }
     if (*capacity == 0) {
-        (void)h5_fail(LMC_ERR_CORRUPT, "lmc: chunk: holds 0 bytes");
+        (void)lmc_h5_fail(LMC_ERR_CORRUPT, "lmc: chunk: holds 0 bytes");
         return NULL;
     }
     unsigned char *const dst = allocate(call, *capacity);
-    if (dst && h5_chunk_decode(call->ctx, call->src, call->src_nbytes, dst, *capacity) != LMC_OK) {
+    if (dst && lmc_h5_chunk_decode(call->ctx, call->src, call->src_nbytes, dst, *capacity) != LMC_OK) {
         h5_library_release(call->library, dst);
         return NULL;
     }
@@ -77,16 +78,16 @@ size_t h5_filter(unsigned flags, size_t value_count, const unsigned *values, siz
                  size_t *buffer_nbytes, void **buffer)
 {
     h5_call call = {.library = h5_library_of(H5_CALL_SITE()),
-                    .ctx = h5_context_get(h5_thread_count()),
+                    .ctx = lmc_h5_context_get(lmc_h5_thread_count()),
                     .src = *buffer,
                     .src_nbytes = nbytes};
     unsigned char *made = NULL;
     size_t capacity = 0;
     size_t made_nbytes = 0;
     if (!call.ctx) {
-        (void)h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
+        (void)lmc_h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
     } else {
-        h5_params_guess(values, value_count, &call.params); /* of a file: they may be anything */
+        lmc_h5_params_guess(values, value_count, &call.params); /* of a file: they may be anything */
         if ((flags & H5_FLAG_REVERSE) != 0)
             made = decode(&call, &capacity, &made_nbytes);
         else if (!is_contradicted(&call, flags))

@@ -30,9 +30,9 @@ static uint64_t chunk_nbytes_of(uint64_t type_nbytes, const uint64_t *dimensions
 }
 
 /* What stands before LMC in the pipeline. */
-static h5_pipeline read_pipeline(const h5_library *library, h5_id dcpl)
+static lmc_h5_pipeline read_pipeline(const h5_library *library, h5_id dcpl)
 {
-    h5_pipeline pipeline = {0, 0, 0};
+    lmc_h5_pipeline pipeline = {0, 0, 0};
     const int count = library->get_filter_count(dcpl);
     for (int i = 0; i < count; i++) {
         unsigned values[1] = {0};
@@ -53,16 +53,16 @@ static h5_pipeline read_pipeline(const h5_library *library, h5_id dcpl)
 }
 
 /* Completes what the user has given. */
-static void complete(const h5_library *library, h5_id dcpl, h5_id type, h5_params *params)
+static void complete(const h5_library *library, h5_id dcpl, h5_id type, lmc_h5_params *params)
 {
     uint64_t dimensions[H5_DIMENSIONS_MAX];
     const unsigned rank = read_dimensions(library, dcpl, dimensions);
     const uint64_t type_nbytes = library->type_nbytes(type);
-    const h5_type element = h5_type_read(library, type);
-    const h5_pipeline pipeline = read_pipeline(library, dcpl);
-    h5_params_complete(params, &element, &pipeline, chunk_nbytes_of(type_nbytes, dimensions, rank));
-    h5_params_set_rows(params, rank > 0 ? dimensions[0] : 0);
-    h5_params_set_row_nbytes(params, type_nbytes, dimensions, rank);
+    const lmc_h5_type element = h5_type_read(library, type);
+    const lmc_h5_pipeline pipeline = read_pipeline(library, dcpl);
+    lmc_h5_params_complete(params, &element, &pipeline, chunk_nbytes_of(type_nbytes, dimensions, rank));
+    lmc_h5_params_set_rows(params, rank > 0 ? dimensions[0] : 0);
+    lmc_h5_params_set_row_nbytes(params, type_nbytes, dimensions, rank);
 }
 
 int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
@@ -73,25 +73,26 @@ int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
     size_t value_count = LMC_H5_VALUE_COUNT_MAX;
     unsigned flags;
     unsigned config;
-    h5_params params;
+    lmc_h5_params params;
     (void)space;
     if (!library)
         return 0;
     if (library->version[0] == 1 && library->version[1] < 10) {
-        (void)h5_fail(LMC_ERR_UNSUPPORTED, "lmc: needs HDF5 1.10 or later, this is %u.%u.%u",
-                      library->version[0], library->version[1], library->version[2]);
+        (void)lmc_h5_fail(LMC_ERR_UNSUPPORTED, "lmc: needs HDF5 1.10 or later, this is %u.%u.%u",
+                          library->version[0], library->version[1], library->version[2]);
         return fail(library);
     }
     if (library->get_filter_by_id(dcpl, LMC_H5_FILTER_ID, &flags, &value_count, values, 0, NULL, &config) <
         0) {
-        (void)h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not give the filter's values");
+        (void)lmc_h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not give the filter's values");
         return fail(library);
     }
-    if (h5_params_read_user(values, value_count, &params) != LMC_OK)
+    if (lmc_h5_params_read_user(values, value_count, &params) != LMC_OK)
         return fail(library);
     complete(library, dcpl, type, &params);
-    if (library->modify_filter(dcpl, LMC_H5_FILTER_ID, flags, h5_params_write(&params, values), values) < 0) {
-        (void)h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not take the filter's values");
+    if (library->modify_filter(dcpl, LMC_H5_FILTER_ID, flags, lmc_h5_params_write(&params, values), values) <
+        0) {
+        (void)lmc_h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not take the filter's values");
         return fail(library);
     }
     return 0;

@@ -6,7 +6,7 @@
 /* Types within types that are followed: deeper ones are taken for what their size says. */
 #define DEPTH_MAX 8
 
-static h5_type read_type(const h5_library *library, h5_id id, unsigned depth);
+static lmc_h5_type read_type(const h5_library *library, h5_id id, unsigned depth);
 
 /* A float like those of IEEE: the sign on top, the exponent next to it, nothing else but the mantissa. 0 for others,
  * and when the library does not tell. */
@@ -25,9 +25,9 @@ static unsigned float_exponent_nbits(const h5_library *library, h5_id id, size_t
     return is_usual ? (unsigned)exponent_nbits : 0;
 }
 
-static h5_type read_super(const h5_library *library, h5_id id, unsigned depth)
+static lmc_h5_type read_super(const h5_library *library, h5_id id, unsigned depth)
 {
-    h5_type type = {.class_number = H5_CLASS_UNKNOWN, .has_fixed_size = 1};
+    lmc_h5_type type = {.class_number = H5_CLASS_UNKNOWN, .has_fixed_size = 1};
     const h5_id super = library->type_super(id);
     if (super >= 0) {
         type = read_type(library, super, depth + 1);
@@ -36,28 +36,28 @@ static h5_type read_super(const h5_library *library, h5_id id, unsigned depth)
     return type;
 }
 
-static int is_number(const h5_type *type)
+static int is_number(const lmc_h5_type *type)
 {
     return type->class_number == H5_CLASS_INTEGER || type->class_number == H5_CLASS_FLOAT;
 }
 
-static int is_same(const h5_type *a, const h5_type *b)
+static int is_same(const lmc_h5_type *a, const lmc_h5_type *b)
 {
     return a->class_number == b->class_number && a->nbytes == b->nbytes &&
            a->is_big_endian == b->is_big_endian && a->exponent_nbits == b->exponent_nbits;
 }
 
 /* One number many times over, without gaps (complex numbers, vectors), is that number; all others are records. */
-static h5_type read_compound(const h5_library *library, h5_id id, unsigned depth)
+static lmc_h5_type read_compound(const h5_library *library, h5_id id, unsigned depth)
 {
     const int count = library->type_member_count(id);
-    h5_type record = {
+    lmc_h5_type record = {
         .class_number = H5_CLASS_COMPOUND, .nbytes = library->type_nbytes(id), .has_fixed_size = 1};
-    h5_type first = {.class_number = H5_CLASS_UNKNOWN};
+    lmc_h5_type first = {.class_number = H5_CLASS_UNKNOWN};
     size_t sum = 0;
     int is_uniform = count > 0;
     for (int i = 0; i < count; i++) {
-        h5_type type = {.class_number = H5_CLASS_UNKNOWN};
+        lmc_h5_type type = {.class_number = H5_CLASS_UNKNOWN};
         const h5_id member = library->type_member(id, (unsigned)i);
         if (member >= 0) {
             type = read_type(library, member, depth + 1);
@@ -71,12 +71,12 @@ static h5_type read_compound(const h5_library *library, h5_id id, unsigned depth
     return is_uniform && sum == record.nbytes ? first : record;
 }
 
-static h5_type read_type(const h5_library *library, h5_id id, unsigned depth)
+static lmc_h5_type read_type(const h5_library *library, h5_id id, unsigned depth)
 {
     const int class_number = library->type_class(id);
-    h5_type type = {.class_number = class_number < 0 ? H5_CLASS_UNKNOWN : (unsigned)class_number,
-                    .nbytes = library->type_nbytes(id),
-                    .has_fixed_size = 1};
+    lmc_h5_type type = {.class_number = class_number < 0 ? H5_CLASS_UNKNOWN : (unsigned)class_number,
+                        .nbytes = library->type_nbytes(id),
+                        .has_fixed_size = 1};
     if (depth >= DEPTH_MAX) {
         type.has_fixed_size = 0;
         return type;
@@ -98,7 +98,7 @@ static h5_type read_type(const h5_library *library, h5_id id, unsigned depth)
     return type;
 }
 
-h5_type h5_type_read(const h5_library *library, h5_id id)
+lmc_h5_type h5_type_read(const h5_library *library, h5_id id)
 {
     return read_type(library, id, 0);
 }

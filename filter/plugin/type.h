@@ -8,6 +8,6 @@
 #include "filter/plugin/library.h"
 
 /* Arrays become their base, compounds (and complex numbers) whose members are all the same number, that number. */
-h5_type h5_type_read(const h5_library *library, h5_id id);
+lmc_h5_type h5_type_read(const h5_library *library, h5_id id);
 
 #endif

@@ -5,6 +5,7 @@
 #include "common/text.h"
 #include "safetensors/common/options.h"
 #include "safetensors/convert/convert_file.h"
+#include "safetensors/files/kept.h"
 #include "safetensors/header/header.h"
 
 #include <stdlib.h> /* qsort */
@@ -462,6 +463,8 @@ static lmc_status write_as(int is_archive, const lmc_st_writer *writer, const ch
                               .read = read_tensor,
                               .find = find_tensor};
     const st_place out = st_place_of(out_path);
+    if (status == LMC_OK)
+        status = st_kept_check_output(&call->options, out_path, call->diag);
     if (status == LMC_OK && is_archive) {
         status = convert_written(&source, &out, call);
     } else if (status == LMC_OK) {

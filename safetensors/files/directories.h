@@ -89,9 +89,8 @@ typedef struct st_staging {
 
 /* Creates the directory for an output at `target`, or takes over the one that an earlier run of this user left, and
  * locks it. Errors: ARG: the target exists and is not an empty directory (unless `force`), is no directory, or
- * holds `source` or the working directory, or is in `source`, or is a mount point, or a run or a store, which `source`
- * is not; another process is writing it; the unfinished directory is somebody else's, or others may write in it; IO;
- * NOMEM.
+ * holds `source` or the working directory, or is in `source`, or is a mount point; another process is writing it; the
+ * unfinished directory is somebody else's, or others may write in it; IO; NOMEM.
  * Ends with st_staging_commit(), _discard() or _leave(). */
 lmc_status st_staging_open(st_staging *staging, const lmc_allocator *memory, const char *target,
                            const char *source, int force, lmc_st_diag *diag);

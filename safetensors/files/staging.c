@@ -35,22 +35,6 @@ static int check_empty(const char *path)
     return os_errno == 0 || os_errno == ENOMEM ? os_errno : EEXIST;
 }
 
-/* Says that the directory is a run or a store, if it is one: NULL if not. */
-static const char *fault_of_kept(const char *path)
-{
-    int has_list = 0;
-    int has_mark = 0;
-    const int fd = os_open_folder(path);
-    if (fd < 0)
-        return NULL;
-    (void)st_folder_has(fd, LMC_RUN_LIST, &has_list);
-    (void)st_folder_has(fd, LMC_STORE_MARK, &has_mark);
-    (void)os_close(fd);
-    return has_list   ? "the output is a run, which nothing takes the place of"
-           : has_mark ? "the output is a store, which nothing takes the place of"
-                      : NULL;
-}
-
 /* Sets staging->old if there is something that is to be replaced. */
 static lmc_status check_target(st_staging *staging, const char *source, int force, lmc_st_diag *diag)
 {
@@ -79,8 +63,6 @@ static lmc_status check_target(st_staging *staging, const char *source, int forc
         fault = "the output exists and is not a directory";
     else if (has_target && os_fstat(staging->parent_fd, &around) == 0 && around.device != found.device)
         fault = "the output is a mount point, which nothing can take the place of";
-    else if (has_target && !fault_of_kept(source)) /* other programs have such files, too */
-        fault = fault_of_kept(target);
     free(true_source);
     free(working);
     if (!has_memory)

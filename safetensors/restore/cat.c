@@ -3,6 +3,7 @@
  */
 #include "safetensors/base/search.h"
 #include "safetensors/common/options.h"
+#include "safetensors/files/kept.h"
 #include "safetensors/restore/restore.h"
 
 /* What a program gives to be written. */
@@ -27,6 +28,7 @@ static lmc_status write_copy(const lmc_st_file *source, const st_input *content,
     st_output output;
     const st_place place = st_place_of(out_path);
     const st_options *const options = &call->options;
+    LMC_TRY(st_kept_check_output(options, out_path, call->diag));
     LMC_TRY(st_file_check_output(source, out_path, options->out_fd, call->diag));
     LMC_TRY(st_output_open(&output, options, &place, &source->input, 1, call->diag));
     lmc_status status = st_output_copy(&output, content, options, call->diag);

@@ -5,6 +5,7 @@
 #include "safetensors/base/content.h"
 #include "safetensors/base/search.h"
 #include "safetensors/common/parts.h"
+#include "safetensors/files/kept.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/store/catalog.h"
 #include "safetensors/store/place.h"
@@ -54,6 +55,8 @@ lmc_status st_store_restore(const char *path, const char *name, const char *out_
         status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output would be in the %s",
                          store.models.is_run ? "run" : "store");
     }
+    if (status == LMC_OK)
+        status = st_kept_check_output(options, out_path, diag);
     if (status == LMC_OK)
         status = st_catalog_find_missing(&store, missing);
     if (status == LMC_OK)

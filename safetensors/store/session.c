@@ -6,6 +6,7 @@
 #include "common/text.h"
 #include "safetensors/base/run_list.h"
 #include "safetensors/files/folder.h"
+#include "safetensors/files/kept.h"
 #include "safetensors/store/describe.h"
 #include "safetensors/store/names.h"
 #include "safetensors/store/run_json.h"
@@ -319,33 +320,20 @@ static lmc_status check_directory(const st_store_session *store, st_store_access
 static lmc_status check_place(const st_store_session *store)
 {
     const lmc_allocator *const memory = store->options->allocator;
+    st_kept around;
     int is_made = 0;
     LMC_TRY(look_for_mark(store, &is_made));
     if (is_made)
         return LMC_OK;
-    char *const path = st_true_path(memory, store->path);
-    int is_inside = 0;
-    if (!path)
-        return fail_os(store, errno, "cannot find the directory");
-    for (char *end = strrchr(path, '/'); end && !is_inside; end = strrchr(path, '/')) {
-        *end = '\0';
-        const int fd = os_open_folder(*path ? path : "/");
-        int has_mark = 0;
-        int has_list = 0;
-        if (fd >= 0) { /* what may not be looked into is none */
-            (void)st_folder_has(fd, LMC_STORE_MARK, &has_mark);
-            (void)st_folder_has(fd, LMC_RUN_LIST, &has_list);
-            os_close(fd);
-        }
-        is_inside = has_mark || has_list;
-    }
-    if (is_inside) {
-        st_diag_set_file(store->diag, store->path);
-        (void)st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                      "is in the store or run %.400s: choose another place", *path ? path : "/");
-    }
-    st_release(memory, path);
-    return is_inside ? LMC_ERR_ARG : LMC_OK;
+    if (!st_kept_find(memory, store->path, &around))
+        return st_fail_nomem(store->diag);
+    if (!around.root)
+        return LMC_OK;
+    st_diag_set_file(store->diag, store->path);
+    st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is in the store or run %.400s: choose another place",
+            around.root);
+    st_release(memory, around.root);
+    return LMC_ERR_ARG;
 }
 
 static int find_step(void *user, const char *name)

@@ -21,6 +21,7 @@ from tree import Tree, run
 LIBRARIES = [("liblmc.so", ["lmc.h", "lmc_experimental.h"]),
              ("liblmc_st.so", ["lmc_st.h", "lmc_st_experimental.h", "lmc_run.h", "lmc_store.h"]),
              ("liblmc_h5.so", ["lmc_h5.h"]), ("liblmc_cuda.so", ["lmc_cuda.h"])]
+INSTALLED_STATIC = ["liblmc.a", "liblmc_h5.a", "liblmc_cuda.a"]
 STABLE = ["lmc.h", "lmc_st.h", "lmc_h5.h"]
 HEADERS = [header for _, headers in LIBRARIES for header in headers]
 LISTS = "tests/checks/interface"
@@ -98,6 +99,22 @@ def check_exports(tree, library, headers):
         yield f"{name}: declared in {declared}, but not exported by {library}"
 
 
+def check_static(tree, library):
+    """Names of an installed static library are those of the program that links it: all begin with lmc_."""
+    paths = glob.glob(os.path.join(tree.build, "**", library), recursive=True)
+    if not paths:
+        if library != "liblmc_cuda.a":  # a build may leave it out
+            yield f"{library}: not found"
+        return
+    _, output = run("nm", "-g", "--defined-only", *paths)
+    names = {line.split()[2] for line in output.splitlines() if len(line.split()) == 3}
+    if not names:
+        yield f"{library}: no names were found in it"
+    for name in sorted(names):
+        if not name.startswith("lmc_"):
+            yield f"{name}: {library} defines it, but its name does not begin with lmc_"
+
+
 def check_list(tree, header):
     name = f"{LISTS}/{header}.txt"
     kept = tree.text(name).splitlines() if tree.exists(name) else ["nothing"]
@@ -122,6 +139,8 @@ def check_growth(tree, header):
 def check(tree):
     for library, headers in LIBRARIES:
         yield from check_exports(tree, library, headers)
+    for library in INSTALLED_STATIC:
+        yield from check_static(tree, library)
     for header in HEADERS:
         yield from check_growth(tree, header)
         if struct.calcsize("P") == 8:  # the lists are of machines with 64 bits

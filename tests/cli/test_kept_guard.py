@@ -25,16 +25,68 @@ def test_not_replaced(tool, directory):
     tree = small_tree(os.path.join(directory, "tree"))
     tool.run("convert", tree).expect(0)
     with Untouched(directory):
-        for options in ((), ("-f",)):
-            for kept, kind in ((run, "is a run"), (files, "is a run"), (store, "is a store")):
-                tool.run("convert", tree, "-o", kept, *options).expect(2, kind)
-                tool.run("restore", tree + ".lmc", "-o", kept, *options).expect(2, kind)
-            tool.run("run", "restore", run, "100", "-o", store, *options).expect(2, "is a store")
-            tool.run("store", "restore", store, "m", "-o", run, *options).expect(2, "is a run")
+        for kept, kind in ((run, "is a run"), (files, "is a run"), (store, "is a store")):
+            for command, path in (("convert", tree), ("restore", tree + ".lmc"), ("restore", files)):
+                tool.run(command, path, "-o", kept).expect(2, "exists" if path != kept else "same directory")
+                tool.run(command, path, "-o", kept, "-f").expect(2, kind)
+        tool.run("run", "restore", run, "100", "-o", store, "-f").expect(2, "is a store")
+        tool.run("store", "restore", store, "m", "-o", run, "-f").expect(2, "is a run")
     in_directory(tree, b"of another program", "run.json")
+    with Untouched(directory):  # whatever the input has
+        tool.run("convert", tree, "-o", run, "-f").expect(2, "is a run")
     for command, path in (("convert", tree), ("restore", tree + ".lmc")):
         tool.run(command, path, "-f").expect(0)
         tool.run(command, path, "-f").expect(0)
+
+
+def test_not_replaced_within(tool, directory):
+    run, files, store = kept_of(tool, directory)
+    other = added(tool, os.path.join(directory, "other"), checkpoints, 1)[0]
+    link = os.path.join(directory, "link")
+    os.symlink(run, link)
+    tree = small_tree(os.path.join(directory, "tree"))
+    file = in_directory(directory, small_model(1))
+    tool.run("convert", file).expect(0)
+    with Untouched(directory):
+        for target in (os.path.join(run, "100"), os.path.join(link, "200"), os.path.join(store, "m.lmc")):
+            tool.run("convert", tree, "-o", target, "-f").expect(2, "is in the ", "no output replaces")
+            tool.run("run", "restore", other, "100", "-o", target, "-f").expect(2, "is in the ")
+        for target in (os.path.join(run, "100", "model.safetensors.lmc"), os.path.join(run, "run.json"),
+                       os.path.join(files, "10", "step10.safetensors.lmc"), os.path.join(store, "index.sqlite")):
+            tool.run("convert", file, "-o", target, "-f").expect(2, "is in the ")
+            tool.run("restore", file + ".lmc", "-o", target, "-f").expect(2, "is in the ")
+            tool.run("get", file, "embed", "-o", target, "-f").expect(2, "is in the ")
+
+
+def test_files_of_other_programs(tool, directory):
+    """Files of these names make no run and no store, wherever they are."""
+    outer = os.path.join(directory, "outer")
+    os.mkdir(outer)
+    in_directory(outer, b'{"project":"x"}', "run.json")
+    in_directory(outer, b'{"format":"of something else"}', "store.json")
+    os.mkdir(os.path.join(outer, "out"))
+    run = added(tool, outer, checkpoints, 1)[0]
+    file = in_directory(outer, small_model(1))
+    tree = small_tree(os.path.join(outer, "tree"))
+    for name in ("run.json", "store.json"):
+        in_directory(tree, b"{}", name)
+    for source in (file, tree):
+        tool.run("convert", source, "--rm").expect(0)
+        tool.run("restore", source + ".lmc").expect(0)
+        tool.run("convert", source, "-f").expect(0)
+        tool.run("restore", source + ".lmc", "--rm", "-f").expect(0)
+    names = tool.run("run", "get", run, "100", "no such", "-o", os.path.join(outer, "out", "t")).expect(2)
+    check("would be" not in names.stderr, names.stderr)
+    tool.run("store", "add", os.path.join(outer, "store"), file).expect(0)
+
+
+def test_to_standard_output(tool, directory):
+    """It is in no run, wherever the command runs."""
+    run, files, store = kept_of(tool, directory)
+    for output in ("-", "/dev/stdout"):
+        one = tool.run("run", "get", ".", "10", "embed", "-o", output, cwd=files).expect(0)
+        two = tool.run("store", "get", ".", "m", "embed.weight", "-o", output, cwd=store).expect(0)
+        check(len(one.output) > 100 and len(two.output) > 100, "no bytes")
 
 
 def test_not_removed(tool, directory):
@@ -43,8 +95,8 @@ def test_not_removed(tool, directory):
     os.symlink(run, link)
     out = os.path.join(directory, "out")
     with Untouched(directory):
-        for path in (os.path.join(run, "100"), os.path.join(link, "200") + "/", os.path.join(store, "m.lmc"),
-                     os.path.join(run, "100", "model.safetensors.lmc"),
+        for path in (run, files, store, os.path.join(run, "100"), os.path.join(link, "200") + "/",
+                     os.path.join(store, "m.lmc"), os.path.join(run, "100", "model.safetensors.lmc"),
                      os.path.join(files, "10", "step10.safetensors.lmc"),
                      os.path.join(store, "m.safetensors.lmc", "m.safetensors.lmc")):
             tool.run("restore", "--rm", path, "-o", out).expect(2, "run drop", "store drop")

@@ -324,6 +324,6 @@ def test_alike_steps_with_a_wrong_list(tool, alike_run):
     """Nothing goes that is needed; repair finds the base."""
     run, made = alike_run
     forge_base(run, 30, 20)
-    tool.run("run", "drop", run, "10").expect(1, "not the base that is wanted")
+    tool.run("run", "drop", run, "10").expect(1, "not the base that is wanted", "repair the run")
     tool.run("run", "repair", run).expect(0)
     check_drop(tool, run, made)

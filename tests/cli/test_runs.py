@@ -398,7 +398,7 @@ def test_restored_onto_the_run(tool, directory):
     before = tree_of(run)
     for out in (run, os.path.join(run, "100"), os.path.join(run, "777"), os.path.join(run, "300", "x")):
         tool.run("run", "restore", run, "300", "-o", out, "-f").expect(2, out, "in the run")
-    tool.run("restore", os.path.join(run, "300"), "-o", os.path.join(run, "100"), "-f").expect(2, "is the base")
+    tool.run("restore", os.path.join(run, "300"), "-o", os.path.join(run, "100"), "-f").expect(2, "is in the run")
     check(tree_of(run) == before, "the run has changed")
 
 

@@ -17,8 +17,8 @@
 /* A name for values that the filter sets, and what they are set for. */
 typedef struct h5_case {
     const char *name;
-    h5_type type;
-    h5_pipeline pipeline;
+    lmc_h5_type type;
+    lmc_h5_pipeline pipeline;
 } h5_case;
 
 #define H5_FLOAT(nbytes, exponent_nbits, is_big)          \
@@ -74,10 +74,10 @@ static MAYBE_UNUSED const h5_case h5_cases[] = {
 static MAYBE_UNUSED void h5_case_values(const h5_case *c, const unsigned user[LMC_H5_USER_VALUE_COUNT],
                                         uint64_t chunk_nbytes, unsigned values[LMC_H5_VALUE_COUNT_MIN])
 {
-    h5_params params;
-    CU_ASSERT_EQUAL_FATAL(h5_params_read_user(user, LMC_H5_USER_VALUE_COUNT, &params), LMC_OK);
-    h5_params_complete(&params, &c->type, &c->pipeline, chunk_nbytes);
-    h5_params_write(&params, values);
+    lmc_h5_params params;
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read_user(user, LMC_H5_USER_VALUE_COUNT, &params), LMC_OK);
+    lmc_h5_params_complete(&params, &c->type, &c->pipeline, chunk_nbytes);
+    lmc_h5_params_write(&params, values);
 }
 
 /* ---- chunks ---- */

@@ -44,9 +44,9 @@ static unsigned add_frame(const uint8_t *content, size_t nbytes, lmc_dtype dtype
 
 static void finish(unsigned layout, unsigned swap, unsigned width, unsigned row_count)
 {
-    h5_head head = {.layout = layout, .swap_nbytes = swap, .width = width, .row_count = row_count};
-    h5_head_complete(&head);
-    h5_head_write(&head, f.frame_nbytes, f.bytes);
+    lmc_h5_head head = {.layout = layout, .swap_nbytes = swap, .width = width, .row_count = row_count};
+    lmc_h5_head_complete(&head);
+    lmc_h5_head_write(&head, f.frame_nbytes, f.bytes);
     memcpy(f.bytes + head.nbytes, f.frames, f.nbytes);
     f.stored_nbytes = head.nbytes + f.nbytes;
     f.nbytes = f.frame_count = 0;

@@ -219,7 +219,7 @@ static int run_get_of_kept(const cli_args *args)
     int exit_status = is_run                            ? cli_run_read_step(args, 1, &number)
                       : cli_store_are_names(args, 1, 2) ? CLI_OK
                                                         : CLI_USAGE;
-    if (exit_status == CLI_OK && args->output)
+    if (exit_status == CLI_OK && args->output && strcmp(args->output, "-") != 0)
         exit_status = cli_refuse_kept(args->output, "the output would be in a run or store");
     if (exit_status != CLI_OK)
         return exit_status;

@@ -269,16 +269,6 @@ static int run_restore(const cli_args *args)
         &job, lmc_run_restore(args->operands[0], step, args->output, &options, &job.result, &job.diag));
 }
 
-static lmc_status verify_steps(cli_job *job, const uint64_t *steps, size_t count)
-{
-    lmc_run_verify_options options = LMC_INIT(lmc_run_verify_options);
-    options.common = job->common;
-    options.step_done = show_step;
-    options.damage = cli_job_show_damage;
-    options.file_done = cli_job_show_file;
-    return lmc_run_verify(job->args->operands[0], steps, count, &options, &job->result, &job->diag);
-}
-
 /* Of run verify and run drop, which take steps. */
 static int run_on_steps(const cli_args *args)
 {
@@ -293,9 +283,15 @@ static int run_on_steps(const cli_args *args)
     if (exit_status == CLI_OK) {
         cli_job_start(&job, args, args->operands[0]);
         const lmc_run_drop_options drop_options = cli_run_drop_options(&job);
+        lmc_run_verify_options verify_options = LMC_INIT(lmc_run_verify_options);
+        verify_options.common = job.common;
+        verify_options.step_done = show_step;
+        verify_options.damage = cli_job_show_damage;
+        verify_options.file_done = cli_job_show_file;
         const lmc_status status =
-            is_drop ? lmc_run_drop(args->operands[0], steps, count, &drop_options, &job.diag)
-                    : verify_steps(&job, steps, count);
+            is_drop
+                ? lmc_run_drop(args->operands[0], steps, count, &drop_options, &job.diag)
+                : lmc_run_verify(args->operands[0], steps, count, &verify_options, &job.result, &job.diag);
         exit_status = cli_kept_end(&job, status);
     }
     free(steps);

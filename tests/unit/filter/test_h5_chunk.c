@@ -150,7 +150,7 @@ LMC_TEST(test_bytes_do_not_depend_on_threads)
     CU_ASSERT_EQUAL_FATAL(lmc_h5_encode_bound(CHUNK_MAX, &bound), LMC_OK);
     uint8_t *const dst = must_malloc(bound);
     for (size_t c = 0; c < H5_CASE_COUNT; c += 3) {
-        h5_params params;
+        lmc_h5_params params;
         const unsigned user[3] = {0, 0, 64};
         unsigned values[8];
         h5_case_fill(&h5_cases[c], chunk, CHUNK_MAX);
@@ -158,11 +158,11 @@ LMC_TEST(test_bytes_do_not_depend_on_threads)
         h5_stored one = h5_encode(ctx, values, 8, chunk, CHUNK_MAX),
                   two = h5_encode(NULL, values, 8, chunk, CHUNK_MAX);
         CU_ASSERT(are_equal(&one, &two));
-        CU_ASSERT_EQUAL_FATAL(h5_params_read(values, 8, &params), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read(values, 8, &params), LMC_OK);
         for (size_t i = 0; i < sizeof thread_counts / sizeof thread_counts[0]; i++) {
             h5_stored found = {dst, 0};
             CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, thread_counts[i]), LMC_OK);
-            CU_ASSERT_EQUAL(h5_chunk_encode(ctx, &params, chunk, CHUNK_MAX, dst, bound, &found.nbytes),
+            CU_ASSERT_EQUAL(lmc_h5_chunk_encode(ctx, &params, chunk, CHUNK_MAX, dst, bound, &found.nbytes),
                             LMC_OK);
             CU_ASSERT(are_equal(&one, &found));
             h5_check(ctx, &one, chunk, CHUNK_MAX);
@@ -370,14 +370,14 @@ static void *code_in_a_thread(void *user)
     const h5_case *const c = &h5_cases[*(const size_t *)user];
     uint8_t bytes[6000], back[6000], stored[16384];
     unsigned values[8];
-    h5_params params;
+    lmc_h5_params params;
     size_t stored_nbytes, nbytes;
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * c->type.nbytes % 251 % (i % 4 + 2));
-    if (h5_params_read_user(NULL, 0, &params) != LMC_OK)
+    if (lmc_h5_params_read_user(NULL, 0, &params) != LMC_OK)
         return user;
-    h5_params_complete(&params, &c->type, &c->pipeline, sizeof bytes);
-    h5_params_write(&params, values);
+    lmc_h5_params_complete(&params, &c->type, &c->pipeline, sizeof bytes);
+    lmc_h5_params_write(&params, values);
     for (size_t i = 0; i < 20; i++)
         if (lmc_h5_encode_chunk(NULL, values, 8, bytes, sizeof bytes - i, stored, sizeof stored,
                                 &stored_nbytes) != LMC_OK ||

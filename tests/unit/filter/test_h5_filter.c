@@ -246,7 +246,7 @@ LMC_TEST(test_thread_counts)
             setenv("LMC_NUM_THREADS", cases[i].text, 1);
         else
             unsetenv("LMC_NUM_THREADS");
-        CU_ASSERT_EQUAL(h5_thread_count(), cases[i].count);
+        CU_ASSERT_EQUAL(lmc_h5_thread_count(), cases[i].count);
         check_round_trip((const unsigned[]){0, 4, 16}, 3, CHUNK_NBYTES);
     }
     unsetenv("LMC_NUM_THREADS");

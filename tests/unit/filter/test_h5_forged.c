@@ -174,7 +174,7 @@ LMC_TEST(test_claimed_sizes)
                 f.stored_nbytes = f.nbytes;
                 f.nbytes = f.frame_count = 0;
             }
-            CU_ASSERT_NOT_EQUAL(h5_chunk_size(counted, f.bytes, f.stored_nbytes, &nbytes), LMC_OK);
+            CU_ASSERT_NOT_EQUAL(lmc_h5_chunk_size(counted, f.bytes, f.stored_nbytes, &nbytes), LMC_OK);
             CU_ASSERT_EQUAL(nbytes, 0);
             CU_ASSERT_NOT_EQUAL(
                 lmc_h5_decode_chunk(counted, f.bytes, f.stored_nbytes, dst, sizeof dst, &nbytes), LMC_OK);
@@ -206,11 +206,11 @@ LMC_TEST(test_claims_need_their_checksum)
         store(tail + 12 * i, 1, 4);
     CU_ASSERT_EQUAL(lmc_h5_chunk_nbytes(frame, nbytes, &found), LMC_OK);
     CU_ASSERT_EQUAL(found, (size_t)blocks << 23);
-    CU_ASSERT_EQUAL(h5_chunk_size(counted, frame, nbytes, &found), LMC_ERR_CHECKSUM);
+    CU_ASSERT_EQUAL(lmc_h5_chunk_size(counted, frame, nbytes, &found), LMC_ERR_CHECKSUM);
     CU_ASSERT_EQUAL(found, 0);
     const uint64_t seed = XXH3_64bits(frame, 32 + 13);
     store(frame + nbytes - 8, XXH3_64bits_withSeed(tail, 12 * blocks, seed), 8);
-    CU_ASSERT_NOT_EQUAL(h5_chunk_size(counted, frame, nbytes, &found), LMC_ERR_CHECKSUM);
+    CU_ASSERT_NOT_EQUAL(lmc_h5_chunk_size(counted, frame, nbytes, &found), LMC_ERR_CHECKSUM);
     store(frame + 16, ((uint64_t)blocks << 23) + 1, 8); /* one block more than there is room for */
     CU_ASSERT_EQUAL(lmc_h5_chunk_nbytes(frame, nbytes, &found), LMC_ERR_TRUNCATED);
     CU_ASSERT_EQUAL(found, 0);

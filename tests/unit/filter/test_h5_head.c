@@ -11,10 +11,10 @@
 static uint32_t sizes[H5_WIRE_WIDTH_MAX];
 static guarded memory;
 
-static h5_head make(unsigned layout, unsigned swap_nbytes, unsigned width)
+static lmc_h5_head make(unsigned layout, unsigned swap_nbytes, unsigned width)
 {
-    h5_head head = {.layout = layout, .swap_nbytes = swap_nbytes, .width = width};
-    h5_head_complete(&head);
+    lmc_h5_head head = {.layout = layout, .swap_nbytes = swap_nbytes, .width = width};
+    lmc_h5_head_complete(&head);
     return head;
 }
 
@@ -46,24 +46,24 @@ static void write_by_document(unsigned layout, unsigned swap, unsigned width, ui
 static void check_good(unsigned layout, unsigned swap, unsigned width)
 {
     uint8_t expected[H5_WIRE_HEAD_NBYTES_MAX];
-    const h5_head written = make(layout, swap, width);
-    h5_head head;
+    const lmc_h5_head written = make(layout, swap, width);
+    lmc_h5_head head;
     CU_ASSERT_EQUAL_FATAL(written.nbytes, head_nbytes(layout, width));
     CU_ASSERT_EQUAL(written.frame_count, layout == H5_WIRE_LAYOUT_COLUMNS ? width : 1);
     uint8_t *const bytes = guarded_end(&memory, written.nbytes);
     memset(bytes, 0x55, written.nbytes);
-    h5_head_write(&written, sizes, bytes);
+    lmc_h5_head_write(&written, sizes, bytes);
     write_by_document(layout, swap, width, expected);
     CU_ASSERT_EQUAL(memcmp(bytes, expected, written.nbytes), 0);
-    CU_ASSERT(h5_head_is_there(bytes, written.nbytes));
-    CU_ASSERT_EQUAL_FATAL(h5_head_read(bytes, written.nbytes, &head), LMC_OK);
+    CU_ASSERT(lmc_h5_head_is_there(bytes, written.nbytes));
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_head_read(bytes, written.nbytes, &head), LMC_OK);
     CU_ASSERT(head.layout == layout && head.swap_nbytes == swap && head.width == width &&
               head.frame_count == written.frame_count && head.nbytes == written.nbytes);
     for (unsigned i = 0; i + 1 < head.frame_count; i++)
-        CU_ASSERT_EQUAL(h5_head_frame_nbytes(&head, bytes, head.nbytes, i, 77), sizes[i]);
-    CU_ASSERT_EQUAL(h5_head_frame_nbytes(&head, bytes, 5000, head.frame_count - 1, 4000), 1000);
-    CU_ASSERT_EQUAL(h5_head_frame_nbytes(&head, bytes, 5000, head.frame_count - 1, 5000), 0);
-    CU_ASSERT_EQUAL(h5_head_frame_nbytes(&head, bytes, 5000, head.frame_count - 1, 5001), 0);
+        CU_ASSERT_EQUAL(lmc_h5_head_frame_nbytes(&head, bytes, head.nbytes, i, 77), sizes[i]);
+    CU_ASSERT_EQUAL(lmc_h5_head_frame_nbytes(&head, bytes, 5000, head.frame_count - 1, 4000), 1000);
+    CU_ASSERT_EQUAL(lmc_h5_head_frame_nbytes(&head, bytes, 5000, head.frame_count - 1, 5000), 0);
+    CU_ASSERT_EQUAL(lmc_h5_head_frame_nbytes(&head, bytes, 5000, head.frame_count - 1, 5001), 0);
 }
 
 LMC_TEST(test_every_good_head)
@@ -83,7 +83,7 @@ LMC_TEST(test_every_good_head)
 static lmc_status read_fields(const uint8_t fields[6])
 {
     uint8_t bytes[H5_WIRE_HEAD_NBYTES_MAX] = {0x8c, 0x4c, 0x4d, 0x48};
-    h5_head head;
+    lmc_h5_head head;
     memcpy(bytes + 4, fields, 6);
     const unsigned width = fields[4] | (unsigned)fields[5] << 8;
     const size_t nbytes = fields[1] == H5_WIRE_LAYOUT_COLUMNS && width >= 2 && width <= 256
@@ -91,7 +91,7 @@ static lmc_status read_fields(const uint8_t fields[6])
                               : 18;
     store(bytes + nbytes - 8, XXH3_64bits(bytes, nbytes - 8), 8);
     memcpy(guarded_end(&memory, nbytes), bytes, nbytes);
-    return h5_head_read(guarded_end(&memory, nbytes), nbytes, &head);
+    return lmc_h5_head_read(guarded_end(&memory, nbytes), nbytes, &head);
 }
 
 /* The document's rules for one field at a time and for all pairs of layout and swap, with a check that is right. */
@@ -129,20 +129,21 @@ LMC_TEST(test_every_width)
 static void check_damage(unsigned layout, unsigned swap, unsigned width)
 {
     uint8_t bytes[H5_WIRE_HEAD_NBYTES_MAX];
-    const h5_head good = make(layout, swap, width);
-    h5_head head;
-    h5_head_write(&good, sizes, bytes);
+    const lmc_h5_head good = make(layout, swap, width);
+    lmc_h5_head head;
+    lmc_h5_head_write(&good, sizes, bytes);
     for (size_t nbytes = 4; nbytes < good.nbytes; nbytes++)
-        CU_ASSERT_EQUAL(h5_head_read(guarded_copy(&memory, bytes, nbytes), nbytes, &head), LMC_ERR_TRUNCATED);
+        CU_ASSERT_EQUAL(lmc_h5_head_read(guarded_copy(&memory, bytes, nbytes), nbytes, &head),
+                        LMC_ERR_TRUNCATED);
     for (size_t nbytes = 0; nbytes < 4; nbytes++)
-        CU_ASSERT(!h5_head_is_there(guarded_copy(&memory, bytes, nbytes), nbytes));
+        CU_ASSERT(!lmc_h5_head_is_there(guarded_copy(&memory, bytes, nbytes), nbytes));
     for (size_t bit = 0; bit < 8 * good.nbytes; bit++) {
         uint8_t *const damaged = guarded_copy(&memory, bytes, good.nbytes);
         damaged[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        const int is_taken =
-            h5_head_is_there(damaged, good.nbytes) && h5_head_read(damaged, good.nbytes, &head) == LMC_OK;
+        const int is_taken = lmc_h5_head_is_there(damaged, good.nbytes) &&
+                             lmc_h5_head_read(damaged, good.nbytes, &head) == LMC_OK;
         CU_ASSERT(!is_taken);
-        CU_ASSERT_EQUAL(h5_head_is_there(damaged, good.nbytes), bit >= 32);
+        CU_ASSERT_EQUAL(lmc_h5_head_is_there(damaged, good.nbytes), bit >= 32);
     }
 }
 
@@ -159,7 +160,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < H5_WIRE_WIDTH_MAX; i++)
         sizes[i] = (uint32_t)random_u64();
     memory = guarded_open(H5_WIRE_HEAD_NBYTES_MAX);
-    const int status = lmc_test_main("h5_head", argc, argv);
+    const int status = lmc_test_main("lmc_h5_head", argc, argv);
     guarded_close(&memory);
     return status;
 }

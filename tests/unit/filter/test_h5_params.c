@@ -7,28 +7,28 @@
 /* A refusal of the value with this index must name it and its number, and leave the defaults. */
 static void check_refused(const unsigned *values, size_t count, unsigned index)
 {
-    h5_params params;
+    lmc_h5_params params;
     char name[16], number[16];
     memset(&params, 0xaa, sizeof params);
     snprintf(name, sizeof name, "[%u]", index);
     snprintf(number, sizeof number, "%u", values[index]);
-    CU_ASSERT_EQUAL(h5_params_read_user(values, count, &params), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_h5_params_read_user(values, count, &params), LMC_ERR_ARG);
     CU_ASSERT(strncmp(lmc_h5_last_error(), "lmc", 3) == 0);
     CU_ASSERT(strstr(lmc_h5_last_error(), name) != NULL);
     CU_ASSERT(strstr(lmc_h5_last_error(), number) != NULL);
     CU_ASSERT_EQUAL(params.level, LMC_LEVEL_DEFAULT);
     CU_ASSERT(params.override_nbytes == 0 && params.block_nbytes == 0 && !params.is_complete);
-    CU_ASSERT_EQUAL(h5_params_read(values, count, &params), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_h5_params_read(values, count, &params), LMC_ERR_ARG);
     CU_ASSERT(strstr(lmc_h5_last_error(), name) != NULL);
     CU_ASSERT(!params.is_complete);
 }
 
-static h5_params must_read_user(const unsigned *values, size_t count)
+static lmc_h5_params must_read_user(const unsigned *values, size_t count)
 {
-    h5_params params, again;
+    lmc_h5_params params, again;
     memset(&params, 0xaa, sizeof params);
-    CU_ASSERT_EQUAL_FATAL(h5_params_read_user(values, count, &params), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(h5_params_read(values, count, &again), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read_user(values, count, &params), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read(values, count, &again), LMC_OK);
     CU_ASSERT(params.level == again.level && params.override_nbytes == again.override_nbytes &&
               params.block_nbytes == again.block_nbytes && !params.is_complete && !again.is_complete);
     return params;
@@ -39,10 +39,10 @@ static h5_params must_read_user(const unsigned *values, size_t count)
 LMC_TEST(test_no_values)
 {
     const unsigned none[1] = {99};
-    const h5_params a = must_read_user(NULL, 0), b = must_read_user(none, 0);
+    const lmc_h5_params a = must_read_user(NULL, 0), b = must_read_user(none, 0);
     CU_ASSERT(a.level == LMC_LEVEL_DEFAULT && a.override_nbytes == 0 && a.block_nbytes == 0);
     CU_ASSERT(b.level == LMC_LEVEL_DEFAULT && b.override_nbytes == 0 && b.block_nbytes == 0);
-    CU_ASSERT_EQUAL(h5_params_filtered_nbytes(&a), 0);
+    CU_ASSERT_EQUAL(lmc_h5_params_filtered_nbytes(&a), 0);
 }
 
 LMC_TEST(test_every_level)
@@ -87,12 +87,12 @@ LMC_TEST(test_every_block_size)
 LMC_TEST(test_every_count)
 {
     unsigned values[11] = {1, 2, 16, MAGIC, 2, 0, 0, 0, 0, 0, 0};
-    h5_params params;
+    lmc_h5_params params;
     for (size_t count = 0; count <= 11; count++) {
         const int is_complete = count >= 8 && count <= 10;
         values[3] = MAGIC;
-        CU_ASSERT_EQUAL(h5_params_read_user(values, count, &params), count > 10 ? LMC_ERR_ARG : LMC_OK);
-        CU_ASSERT_EQUAL(h5_params_read(values, count, &params),
+        CU_ASSERT_EQUAL(lmc_h5_params_read_user(values, count, &params), count > 10 ? LMC_ERR_ARG : LMC_OK);
+        CU_ASSERT_EQUAL(lmc_h5_params_read(values, count, &params),
                         count <= 3 || is_complete ? LMC_OK : LMC_ERR_ARG);
         CU_ASSERT_EQUAL(params.is_complete, is_complete);
         if (count > 3 && count <= 10) {
@@ -103,16 +103,16 @@ LMC_TEST(test_every_count)
         }
     }
     CU_ASSERT(strstr(lmc_h5_last_error(), "lmc") != NULL);
-    CU_ASSERT_EQUAL(h5_params_read_user(values, 64, &params), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_h5_params_read_user(values, 64, &params), LMC_ERR_ARG);
     CU_ASSERT(strstr(lmc_h5_last_error(), "64 values") != NULL);
 }
 
 /* The user's values are judged in complete values, too; what else there is, the user's reader does not look at. */
 LMC_TEST(test_user_values_in_complete_ones)
 {
-    h5_params params;
+    lmc_h5_params params;
     const unsigned junk[8] = {2, 8, 1024, MAGIC, 77, 0xffffffffu, 1, 1};
-    CU_ASSERT_EQUAL(h5_params_read_user(junk, 8, &params), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_h5_params_read_user(junk, 8, &params), LMC_OK);
     CU_ASSERT(params.level == LMC_LEVEL_MAX && params.override_nbytes == 8 && params.block_nbytes == 1 << 20);
     CU_ASSERT(!params.is_complete && params.chunk_nbytes == 0);
     check_refused((const unsigned[]){3, 0, 0, MAGIC, 4, 0, 0, 0}, 8, 0);
@@ -122,16 +122,16 @@ LMC_TEST(test_user_values_in_complete_ones)
 
 /* ---- completed values ---- */
 
-static lmc_status read_type(unsigned element_nbytes, unsigned type, h5_params *params)
+static lmc_status read_type(unsigned element_nbytes, unsigned type, lmc_h5_params *params)
 {
     const unsigned values[8] = {0, 0, 0, MAGIC, element_nbytes, type, 0x89abcdefu, 0x01234567u};
     memset(params, 0xaa, sizeof *params);
-    return h5_params_read(values, 8, params);
+    return lmc_h5_params_read(values, 8, params);
 }
 
 static void check_type(unsigned element_nbytes, unsigned type, int is_good)
 {
-    h5_params params;
+    lmc_h5_params params;
     char number[16];
     const lmc_status status = read_type(element_nbytes, type, &params);
     snprintf(number, sizeof number, "0x%x", type);
@@ -199,13 +199,13 @@ LMC_TEST(test_flags_that_exclude_each_other)
 
 /* ---- guessing ---- */
 
-static h5_params guess(const unsigned *values, size_t count)
+static lmc_h5_params guess(const unsigned *values, size_t count)
 {
     char before[256];
-    h5_params params;
+    lmc_h5_params params;
     memset(&params, 0xaa, sizeof params);
     strcpy(before, lmc_h5_last_error());
-    h5_params_guess(values, count, &params);
+    lmc_h5_params_guess(values, count, &params);
     CU_ASSERT_STRING_EQUAL(lmc_h5_last_error(), before); /* nothing has failed */
     return params;
 }
@@ -214,7 +214,7 @@ static h5_params guess(const unsigned *values, size_t count)
 LMC_TEST(test_guesses)
 {
     const unsigned good[8] = {2, 4, 16, MAGIC, 4, LMC_H5_TYPE_BIG_ENDIAN | 1, 77, 0};
-    h5_params params = guess(good, 8);
+    lmc_h5_params params = guess(good, 8);
     CU_ASSERT(params.is_complete && params.type == good[5] && params.chunk_nbytes == 77);
     CU_ASSERT(params.level == LMC_LEVEL_MAX && params.override_nbytes == 4 && params.block_nbytes == 16384);
     for (size_t count = 0; count <= 11; count++) {
@@ -234,26 +234,27 @@ LMC_TEST(test_guesses)
 
 /* ---- completing ---- */
 
-static h5_params complete(const unsigned *user, size_t count, const h5_type *type,
-                          const h5_pipeline *pipeline, uint64_t chunk_nbytes)
+static lmc_h5_params complete(const unsigned *user, size_t count, const lmc_h5_type *type,
+                              const lmc_h5_pipeline *pipeline, uint64_t chunk_nbytes)
 {
-    h5_params params;
-    CU_ASSERT_EQUAL_FATAL(h5_params_read_user(user, count, &params), LMC_OK);
-    h5_params_complete(&params, type, pipeline, chunk_nbytes);
+    lmc_h5_params params;
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read_user(user, count, &params), LMC_OK);
+    lmc_h5_params_complete(&params, type, pipeline, chunk_nbytes);
     CU_ASSERT(params.is_complete && params.chunk_nbytes == chunk_nbytes);
     return params;
 }
 
 /* What is written reads the same, and completing it again changes nothing, on the same dataset or after another. */
-static void check_stable(const unsigned *user, size_t count, const h5_type *type, const h5_pipeline *pipeline)
+static void check_stable(const unsigned *user, size_t count, const lmc_h5_type *type,
+                         const lmc_h5_pipeline *pipeline)
 {
-    static const h5_type other_type = {H5_CLASS_COMPOUND, 9, 0, 0, 0};
-    static const h5_pipeline other_pipeline = {0, 1, 0};
+    static const lmc_h5_type other_type = {H5_CLASS_COMPOUND, 9, 0, 0, 0};
+    static const lmc_h5_pipeline other_pipeline = {0, 1, 0};
     const uint64_t chunk_nbytes = UINT64_C(0x3cafe1234);
     unsigned first[8], second[8], between[8];
-    h5_params params = complete(user, count, type, pipeline, chunk_nbytes), read;
-    h5_params_write(&params, first);
-    CU_ASSERT_EQUAL_FATAL(h5_params_read(first, 8, &read), LMC_OK);
+    lmc_h5_params params = complete(user, count, type, pipeline, chunk_nbytes), read;
+    lmc_h5_params_write(&params, first);
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read(first, 8, &read), LMC_OK);
     CU_ASSERT(read.is_complete && read.level == params.level && read.type == params.type &&
               read.override_nbytes == params.override_nbytes && read.block_nbytes == params.block_nbytes &&
               read.element_nbytes == params.element_nbytes && read.chunk_nbytes == chunk_nbytes);
@@ -261,12 +262,12 @@ static void check_stable(const unsigned *user, size_t count, const h5_type *type
         CU_ASSERT_EQUAL(first[i], i < count ? user[i] : 0);
     CU_ASSERT(first[3] == MAGIC && first[6] == 0xcafe1234u && first[7] == 3);
     params = complete(first, 8, type, pipeline, chunk_nbytes);
-    h5_params_write(&params, second);
+    lmc_h5_params_write(&params, second);
     CU_ASSERT_EQUAL(memcmp(first, second, sizeof first), 0);
     params = complete(first, 8, &other_type, &other_pipeline, 5);
-    h5_params_write(&params, between);
+    lmc_h5_params_write(&params, between);
     params = complete(between, 8, type, pipeline, chunk_nbytes);
-    h5_params_write(&params, second);
+    lmc_h5_params_write(&params, second);
     CU_ASSERT_EQUAL(memcmp(first, second, sizeof first), 0);
 }
 
@@ -275,28 +276,28 @@ LMC_TEST(test_everything_is_stable)
     static const unsigned sizes[] = {0, 1, 2, 3, 4, 5, 8, 12, 16, 255, 256, 257, 70000};
     static const unsigned classes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 255};
     static const unsigned overrides[] = {0, 1, 2, 4, 8};
-    static const h5_pipeline pipelines[] = {{0, 0, 0},   {1, 0, 0},     {2, 0, 0},  {4, 0, 0},
-                                            {7, 0, 0},   {8, 0, 1},     {16, 0, 0}, {256, 0, 0},
-                                            {257, 0, 0}, {65536, 0, 0}, {0, 1, 0},  {4, 1, 1}};
+    static const lmc_h5_pipeline pipelines[] = {{0, 0, 0},   {1, 0, 0},     {2, 0, 0},  {4, 0, 0},
+                                                {7, 0, 0},   {8, 0, 1},     {16, 0, 0}, {256, 0, 0},
+                                                {257, 0, 0}, {65536, 0, 0}, {0, 1, 0},  {4, 1, 1}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
         for (size_t c = 0; c < sizeof classes / sizeof classes[0]; c++)
             for (size_t o = 0; o < sizeof overrides / sizeof overrides[0]; o++)
                 for (size_t p = 0; p < sizeof pipelines / sizeof pipelines[0]; p++)
                     for (unsigned bits = 0; bits < 8; bits++) {
                         const unsigned user[3] = {bits % 3, overrides[o], bits & 1 ? 64 : 0};
-                        const h5_type type = {classes[c], sizes[s], (int)(bits & 1), bits & 2 ? 8 : 5,
-                                              (int)(bits >> 2)};
+                        const lmc_h5_type type = {classes[c], sizes[s], (int)(bits & 1), bits & 2 ? 8 : 5,
+                                                  (int)(bits >> 2)};
                         check_stable(user, 3, &type, &pipelines[p]);
                     }
     check_stable(NULL, 0, &h5_cases[0].type, &h5_cases[0].pipeline);
     check_stable((const unsigned[]){2}, 1, &h5_cases[0].type, &h5_cases[0].pipeline);
 }
 
-static void check_complete(unsigned override_nbytes, h5_type type, h5_pipeline pipeline,
+static void check_complete(unsigned override_nbytes, lmc_h5_type type, lmc_h5_pipeline pipeline,
                            unsigned element_nbytes, unsigned expected_type)
 {
     const unsigned user[2] = {0, override_nbytes};
-    const h5_params params = complete(user, 2, &type, &pipeline, 1000);
+    const lmc_h5_params params = complete(user, 2, &type, &pipeline, 1000);
     if (params.element_nbytes != element_nbytes || params.type != expected_type)
         printf("\nclass %u of %zu bytes, override %u, shuffle %zu: elements of %u, type 0x%x instead of %u, "
                "0x%x\n",
@@ -304,13 +305,13 @@ static void check_complete(unsigned override_nbytes, h5_type type, h5_pipeline p
                params.element_nbytes, params.type, element_nbytes, expected_type);
     CU_ASSERT_EQUAL(params.element_nbytes, element_nbytes);
     CU_ASSERT_EQUAL(params.type, expected_type);
-    CU_ASSERT_EQUAL(h5_params_filtered_nbytes(&params), expected_type & LMC_H5_TYPE_RESIZED ? 0 : 1000);
+    CU_ASSERT_EQUAL(lmc_h5_params_filtered_nbytes(&params), expected_type & LMC_H5_TYPE_RESIZED ? 0 : 1000);
 }
 
 #define DTYPE(name) ((LMC_DTYPE_##name + 1u) << 16)
-#define TYPE(...) ((h5_type){__VA_ARGS__})
-#define BEFORE(...) ((h5_pipeline){__VA_ARGS__})
-#define NOTHING ((h5_pipeline){0, 0, 0})
+#define TYPE(...) ((lmc_h5_type){__VA_ARGS__})
+#define BEFORE(...) ((lmc_h5_pipeline){__VA_ARGS__})
+#define NOTHING ((lmc_h5_pipeline){0, 0, 0})
 
 /* Every exponent from 0 to 20 in floats of every size: only those of a dtype become one. */
 LMC_TEST(test_floats)
@@ -394,8 +395,8 @@ LMC_TEST(test_override)
 
 LMC_TEST(test_shuffle)
 {
-    const h5_type f32 = {H5_CLASS_FLOAT, 4, 0, 8, 1};
-    const h5_type records = {H5_CLASS_COMPOUND, 12, 0, 0, 1};
+    const lmc_h5_type f32 = {H5_CLASS_FLOAT, 4, 0, 8, 1};
+    const lmc_h5_type records = {H5_CLASS_COMPOUND, 12, 0, 0, 1};
     const unsigned bytes = DTYPE(U8) | H5_CLASS_FLOAT;
     check_complete(0, f32, BEFORE(4, 0, 0), 4, DTYPE(F32) | SHUFFLED(1) | H5_CLASS_FLOAT);
     check_complete(0, f32, BEFORE(12, 0, 0), 4, DTYPE(F32) | SHUFFLED(3) | H5_CLASS_FLOAT);
@@ -416,7 +417,7 @@ LMC_TEST(test_shuffle)
 /* After a filter with bytes of its own nothing is left of the elements; one that appends some leaves them. */
 LMC_TEST(test_other_filters)
 {
-    const h5_type f32 = {H5_CLASS_FLOAT, 4, 1, 8, 1};
+    const lmc_h5_type f32 = {H5_CLASS_FLOAT, 4, 1, 8, 1};
     const unsigned bytes = DTYPE(U8) | H5_CLASS_FLOAT | LMC_H5_TYPE_RESIZED;
     check_complete(0, f32, BEFORE(0, 1, 0), 1, bytes);
     check_complete(0, f32, BEFORE(4, 1, 0), 1, bytes);
@@ -428,13 +429,13 @@ LMC_TEST(test_other_filters)
 
 LMC_TEST(test_filtered_size)
 {
-    h5_params params = {.is_complete = 1, .chunk_nbytes = UINT64_C(5) << 32};
-    CU_ASSERT_EQUAL(h5_params_filtered_nbytes(&params), UINT64_C(5) << 32);
+    lmc_h5_params params = {.is_complete = 1, .chunk_nbytes = UINT64_C(5) << 32};
+    CU_ASSERT_EQUAL(lmc_h5_params_filtered_nbytes(&params), UINT64_C(5) << 32);
     params.type = LMC_H5_TYPE_RESIZED;
-    CU_ASSERT_EQUAL(h5_params_filtered_nbytes(&params), 0);
+    CU_ASSERT_EQUAL(lmc_h5_params_filtered_nbytes(&params), 0);
     params.type = 0;
     params.is_complete = 0;
-    CU_ASSERT_EQUAL(h5_params_filtered_nbytes(&params), 0);
+    CU_ASSERT_EQUAL(lmc_h5_params_filtered_nbytes(&params), 0);
 }
 
-LMC_TEST_MAIN("h5_params")
+LMC_TEST_MAIN("lmc_h5_params")

@@ -27,11 +27,11 @@ static void check_columns(size_t nbytes, size_t width)
     uint8_t *const dst = guarded_end(&target, nbytes);
     memset(dst, 0x55, nbytes);
     transpose(content, nbytes, width, expected);
-    h5_records_to_columns(records, nbytes, width, dst);
+    lmc_h5_records_to_columns(records, nbytes, width, dst);
     const int is_right = memcmp(dst, expected, nbytes) == 0;
     const uint8_t *const columns = guarded_copy(&source, expected, nbytes);
     memset(dst, 0x55, nbytes);
-    h5_columns_to_records(columns, nbytes, width, dst);
+    lmc_h5_columns_to_records(columns, nbytes, width, dst);
     if (!is_right || memcmp(dst, content, nbytes) != 0) {
         printf("\n%zu bytes in records of %zu\n", nbytes, width);
         CU_FAIL("bytes are not where they should be");
@@ -68,10 +68,10 @@ static void check_swap(size_t nbytes, size_t element_nbytes)
         for (size_t j = 0; j < element_nbytes; j++)
             expected[i + j] = content[i + element_nbytes - 1 - j];
     memset(dst, 0x55, nbytes);
-    h5_swap_elements(src, nbytes, element_nbytes, dst);
+    lmc_h5_swap_elements(src, nbytes, element_nbytes, dst);
     const int is_right = memcmp(dst, expected, nbytes) == 0 && memcmp(src, content, nbytes) == 0;
     memcpy(dst, content, nbytes);
-    h5_swap_elements(dst, nbytes, element_nbytes, dst);
+    lmc_h5_swap_elements(dst, nbytes, element_nbytes, dst);
     if (!is_right || memcmp(dst, expected, nbytes) != 0) {
         printf("\n%zu bytes in elements of %zu\n", nbytes, element_nbytes);
         CU_FAIL("bytes are not reversed");

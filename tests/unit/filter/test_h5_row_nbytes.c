@@ -12,11 +12,11 @@
 static uint8_t *chunk;
 static lmc_ctx *ctx;
 
-static const h5_type f32_type = H5_FLOAT(4, 8, 0);
-static const h5_type bf16_type = H5_FLOAT(2, 8, 0);
-static const h5_type f64_be_type = H5_FLOAT(8, 11, 1);
-static const h5_type u8_type = H5_PLAIN_TYPE(H5_CLASS_INTEGER, 1, 0);
-static const h5_pipeline no_pipeline = H5_NO_PIPELINE;
+static const lmc_h5_type f32_type = H5_FLOAT(4, 8, 0);
+static const lmc_h5_type bf16_type = H5_FLOAT(2, 8, 0);
+static const lmc_h5_type f64_be_type = H5_FLOAT(8, 11, 1);
+static const lmc_h5_type u8_type = H5_PLAIN_TYPE(H5_CLASS_INTEGER, 1, 0);
+static const lmc_h5_pipeline no_pipeline = H5_NO_PIPELINE;
 
 /* Dimensions that end at the first 0. */
 typedef struct h5_shape {
@@ -40,15 +40,15 @@ static uint64_t nbytes_of(const h5_shape *shape, uint64_t type_nbytes)
 }
 
 /* As set_local does it. type_nbytes: of a value of the dataset's type, which may be several numbers. */
-static h5_params complete(unsigned level, unsigned override_nbytes, const h5_type *type,
-                          const h5_pipeline *pipeline, uint64_t type_nbytes, const h5_shape *shape)
+static lmc_h5_params complete(unsigned level, unsigned override_nbytes, const lmc_h5_type *type,
+                              const lmc_h5_pipeline *pipeline, uint64_t type_nbytes, const h5_shape *shape)
 {
     const unsigned user[2] = {level, override_nbytes};
-    h5_params params;
-    CU_ASSERT_EQUAL_FATAL(h5_params_read_user(user, 2, &params), LMC_OK);
-    h5_params_complete(&params, type, pipeline, nbytes_of(shape, type_nbytes));
-    h5_params_set_rows(&params, shape->dimensions[0]);
-    h5_params_set_row_nbytes(&params, type_nbytes, shape->dimensions, rank_of(shape));
+    lmc_h5_params params;
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read_user(user, 2, &params), LMC_OK);
+    lmc_h5_params_complete(&params, type, pipeline, nbytes_of(shape, type_nbytes));
+    lmc_h5_params_set_rows(&params, shape->dimensions[0]);
+    lmc_h5_params_set_row_nbytes(&params, type_nbytes, shape->dimensions, rank_of(shape));
     return params;
 }
 
@@ -56,7 +56,7 @@ static h5_params complete(unsigned level, unsigned override_nbytes, const h5_typ
 
 static void check_f32(h5_shape shape, unsigned expected)
 {
-    const h5_params params = complete(0, 0, &f32_type, &no_pipeline, 4, &shape);
+    const lmc_h5_params params = complete(0, 0, &f32_type, &no_pipeline, 4, &shape);
     if (params.row_nbytes != expected)
         printf("\n%u x %u x %u x %u: rows of %u bytes, not %u\n", (unsigned)shape.dimensions[0],
                (unsigned)shape.dimensions[1], (unsigned)shape.dimensions[2], (unsigned)shape.dimensions[3],
@@ -89,29 +89,29 @@ LMC_TEST(test_long_rows)
 {
     const uint64_t gib = UINT64_C(1) << 30;
     const h5_shape large = {{UINT64_C(1) << 40, UINT64_C(1) << 40}};
-    h5_params params;
+    lmc_h5_params params;
     check_f32((h5_shape){{3, gib - 1}}, 4 * ((unsigned)gib - 1));
     check_f32((h5_shape){{3, gib}}, 0);
     check_f32((h5_shape){{3, 16 * gib}}, 0);
     check_f32((h5_shape){{3, (UINT64_C(1) << 34) + 64}}, 0);
-    CU_ASSERT_EQUAL_FATAL(h5_params_read_user(NULL, 0, &params), LMC_OK);
-    h5_params_complete(&params, &f32_type, &no_pipeline, 0); /* the product does not fit */
-    h5_params_set_row_nbytes(&params, 4, large.dimensions, 2);
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read_user(NULL, 0, &params), LMC_OK);
+    lmc_h5_params_complete(&params, &f32_type, &no_pipeline, 0); /* the product does not fit */
+    lmc_h5_params_set_row_nbytes(&params, 4, large.dimensions, 2);
     CU_ASSERT_EQUAL(params.row_nbytes, 0);
 }
 
 /* The bytes of a row for elements that come in values of type_nbytes, in chunks of 6 x 320 values; expected: whether
  * there is a row at all. */
-static void check_type(unsigned override_nbytes, h5_type type, h5_pipeline pipeline, unsigned type_nbytes,
-                       int expected)
+static void check_type(unsigned override_nbytes, lmc_h5_type type, lmc_h5_pipeline pipeline,
+                       unsigned type_nbytes, int expected)
 {
     static const h5_shape shape = {{6, 320}};
-    const h5_params params = complete(0, override_nbytes, &type, &pipeline, type_nbytes, &shape);
+    const lmc_h5_params params = complete(0, override_nbytes, &type, &pipeline, type_nbytes, &shape);
     CU_ASSERT_EQUAL(params.row_nbytes, expected ? 320 * type_nbytes : 0);
 }
 
-#define TYPE(...) ((h5_type){__VA_ARGS__})
-#define BEFORE(...) ((h5_pipeline){__VA_ARGS__})
+#define TYPE(...) ((lmc_h5_type){__VA_ARGS__})
+#define BEFORE(...) ((lmc_h5_pipeline){__VA_ARGS__})
 
 LMC_TEST(test_types)
 {
@@ -138,7 +138,7 @@ LMC_TEST(test_types)
 LMC_TEST(test_override)
 {
     static const h5_shape odd = {{6, 321}};
-    static const h5_type records = {H5_CLASS_COMPOUND, 13, 0, 0, 1};
+    static const lmc_h5_type records = {H5_CLASS_COMPOUND, 13, 0, 0, 1};
     check_type(2, f32_type, no_pipeline, 4, 1);
     check_type(8, bf16_type, no_pipeline, 2, 1);
     check_type(1, f32_type, no_pipeline, 4, 0);
@@ -167,20 +167,22 @@ LMC_TEST(test_values_are_stable)
                 const size_t type_nbytes =
                     form->pipeline.shuffle_nbytes > 1 ? form->pipeline.shuffle_nbytes : form->type.nbytes;
                 unsigned values[LMC_H5_VALUE_COUNT_MAX], again[LMC_H5_VALUE_COUNT_MAX];
-                h5_params params = complete(level, 0, &form->type, &form->pipeline, type_nbytes, &shapes[s]);
-                h5_params read;
-                const size_t count = h5_params_write(&params, values);
+                lmc_h5_params params =
+                    complete(level, 0, &form->type, &form->pipeline, type_nbytes, &shapes[s]);
+                lmc_h5_params read;
+                const size_t count = lmc_h5_params_write(&params, values);
                 CU_ASSERT_EQUAL(count, params.row_nbytes != 0 ? 10 : level >= ROWS ? 9 : 8);
                 if (count == 10)
                     CU_ASSERT(values[8] == params.row_count && values[9] == params.row_nbytes);
-                CU_ASSERT_EQUAL_FATAL(h5_params_read(values, count, &read), LMC_OK);
+                CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read(values, count, &read), LMC_OK);
                 CU_ASSERT(read.row_nbytes == params.row_nbytes && read.row_count == params.row_count);
-                CU_ASSERT_EQUAL_FATAL(h5_params_read_user(values, count, &params), LMC_OK);
+                CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read_user(values, count, &params), LMC_OK);
                 CU_ASSERT_EQUAL(params.row_nbytes, 0);
-                h5_params_complete(&params, &form->type, &form->pipeline, nbytes_of(&shapes[s], type_nbytes));
-                h5_params_set_rows(&params, shapes[s].dimensions[0]);
-                h5_params_set_row_nbytes(&params, type_nbytes, shapes[s].dimensions, rank_of(&shapes[s]));
-                CU_ASSERT_EQUAL(h5_params_write(&params, again), count);
+                lmc_h5_params_complete(&params, &form->type, &form->pipeline,
+                                       nbytes_of(&shapes[s], type_nbytes));
+                lmc_h5_params_set_rows(&params, shapes[s].dimensions[0]);
+                lmc_h5_params_set_row_nbytes(&params, type_nbytes, shapes[s].dimensions, rank_of(&shapes[s]));
+                CU_ASSERT_EQUAL(lmc_h5_params_write(&params, again), count);
                 CU_ASSERT_EQUAL(memcmp(values, again, count * sizeof *values), 0);
             }
 }
@@ -191,34 +193,34 @@ LMC_TEST(test_values_are_stable)
 LMC_TEST(test_every_count)
 {
     unsigned values[11] = {1, 0, 0, MAGIC, 4, 1, 4096, 0, 0, 0, 0};
-    h5_params params;
+    lmc_h5_params params;
     for (size_t count = 8; count <= 11; count++) {
         values[0] = 1;
-        CU_ASSERT_EQUAL(h5_params_read(values, count, &params), count > 10 ? LMC_ERR_ARG : LMC_OK);
+        CU_ASSERT_EQUAL(lmc_h5_params_read(values, count, &params), count > 10 ? LMC_ERR_ARG : LMC_OK);
         CU_ASSERT(params.is_complete == (count <= 10) && params.row_nbytes == 0 && params.row_count == 0);
         values[0] = ROWS + 1;
-        CU_ASSERT_EQUAL(h5_params_read(values, count, &params),
+        CU_ASSERT_EQUAL(lmc_h5_params_read(values, count, &params),
                         count < 9 || count > 10 ? LMC_ERR_ARG : LMC_OK);
     }
-    CU_ASSERT_EQUAL(h5_params_read_user(values, 11, &params), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_h5_params_read_user(values, 11, &params), LMC_ERR_ARG);
     CU_ASSERT(strstr(lmc_h5_last_error(), "11 values") != NULL);
     values[9] = 512;
     for (values[8] = 0; values[8] <= 2; values[8] += 2) {
-        CU_ASSERT_EQUAL(h5_params_read(values, 10, &params), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_h5_params_read(values, 10, &params), LMC_OK);
         CU_ASSERT(params.row_nbytes == 512 && params.row_count == values[8]);
     }
     values[0] = 1; /* rows without their level */
-    CU_ASSERT_EQUAL(h5_params_read(values, 10, &params), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_h5_params_read(values, 10, &params), LMC_ERR_ARG);
     CU_ASSERT(strstr(lmc_h5_last_error(), "[8]") != NULL && !params.is_complete);
-    CU_ASSERT_EQUAL(h5_params_read_user(values, 10, &params), LMC_OK); /* computed again */
+    CU_ASSERT_EQUAL(lmc_h5_params_read_user(values, 10, &params), LMC_OK); /* computed again */
 }
 
 static void check_row_nbytes(unsigned element_nbytes, unsigned type, unsigned chunk_nbytes,
                              unsigned row_nbytes, int is_good)
 {
     const unsigned values[10] = {2, 0, 0, MAGIC, element_nbytes, type, chunk_nbytes, 0, 0, row_nbytes};
-    h5_params params;
-    CU_ASSERT_EQUAL(h5_params_read(values, 10, &params), is_good ? LMC_OK : LMC_ERR_ARG);
+    lmc_h5_params params;
+    CU_ASSERT_EQUAL(lmc_h5_params_read(values, 10, &params), is_good ? LMC_OK : LMC_ERR_ARG);
     CU_ASSERT(params.is_complete == is_good && params.row_nbytes == (is_good ? row_nbytes : 0));
     CU_ASSERT(is_good || strstr(lmc_h5_last_error(), "[9]") != NULL);
     CU_ASSERT_EQUAL(params.level, LMC_LEVEL_MAX); /* the user's values stay */
@@ -274,15 +276,15 @@ static void fill_matrix(const h5_case *c, size_t row_count, size_t column_count)
 /* What frame i of a stored chunk says of its rows; and its content. */
 static unsigned row_nbytes_in(const h5_stored *stored, unsigned frame, uint64_t *content_nbytes)
 {
-    h5_head head = {.frame_count = 1};
+    lmc_h5_head head = {.frame_count = 1};
     lmc_info info = LMC_INIT(lmc_info);
     size_t offset = 0, nbytes = stored->nbytes;
-    if (h5_head_is_there(stored->bytes, stored->nbytes)) {
-        CU_ASSERT_EQUAL_FATAL(h5_head_read(stored->bytes, stored->nbytes, &head), LMC_OK);
+    if (lmc_h5_head_is_there(stored->bytes, stored->nbytes)) {
+        CU_ASSERT_EQUAL_FATAL(lmc_h5_head_read(stored->bytes, stored->nbytes, &head), LMC_OK);
         offset = head.nbytes;
         for (unsigned i = 0; i <= frame; i++) {
             offset += i > 0 ? nbytes : 0;
-            nbytes = h5_head_frame_nbytes(&head, stored->bytes, stored->nbytes, i, offset);
+            nbytes = lmc_h5_head_frame_nbytes(&head, stored->bytes, stored->nbytes, i, offset);
         }
     }
     CU_ASSERT_FATAL(frame < head.frame_count);
@@ -292,10 +294,10 @@ static unsigned row_nbytes_in(const h5_stored *stored, unsigned frame, uint64_t 
     return info.row_nbytes;
 }
 
-static h5_stored encode(const h5_params *params, size_t nbytes)
+static h5_stored encode(const lmc_h5_params *params, size_t nbytes)
 {
     unsigned values[LMC_H5_VALUE_COUNT_MAX];
-    const size_t count = h5_params_write(params, values);
+    const size_t count = lmc_h5_params_write(params, values);
     h5_stored stored = h5_encode(ctx, values, count, chunk, nbytes);
     h5_check(ctx, &stored, chunk, nbytes);
     return stored;
@@ -320,7 +322,7 @@ LMC_TEST(test_frames_of_elements)
         const size_t span = form->pipeline.shuffle_nbytes > 1 ? form->pipeline.shuffle_nbytes / element : 1;
         const h5_shape records = {{48, 192 / span}};
         fill_matrix(form, 48, 192);
-        h5_params params =
+        lmc_h5_params params =
             complete(0, 0, &form->type, &form->pipeline, span * element, span > 1 ? &records : &shape);
         CU_ASSERT_EQUAL(params.row_nbytes, 192 * element);
         h5_stored stored = encode(&params, nbytes);
@@ -345,7 +347,7 @@ LMC_TEST(test_frames_of_bytes)
     uint64_t content_nbytes;
     random_fill(chunk, 64 * 64 * 4);
     for (size_t i = 0; i < 2; i++) {
-        const h5_params params = complete(0, 0, &noise[i].type, &noise[i].pipeline, 4, &shape);
+        const lmc_h5_params params = complete(0, 0, &noise[i].type, &noise[i].pipeline, 4, &shape);
         CU_ASSERT_EQUAL(params.row_nbytes, 256);
         h5_stored stored = encode(&params, 64 * 64 * 4);
         CU_ASSERT_EQUAL(row_nbytes_in(&stored, 0, &content_nbytes), 0);
@@ -355,7 +357,7 @@ LMC_TEST(test_frames_of_bytes)
     for (size_t i = 0; i < 2; i++) {
         const h5_case *const form = i == 0 ? &records : &text;
         h5_case_fill(form, chunk, 64 * 64 * form->type.nbytes);
-        const h5_params params = complete(0, 0, &form->type, &form->pipeline, form->type.nbytes, &shape);
+        const lmc_h5_params params = complete(0, 0, &form->type, &form->pipeline, form->type.nbytes, &shape);
         h5_stored stored = encode(&params, 64 * 64 * form->type.nbytes);
         CU_ASSERT_EQUAL(row_nbytes_in(&stored, 0, &content_nbytes), 0);
         free(stored.bytes);
@@ -378,7 +380,7 @@ LMC_TEST(test_frames_of_rows)
             for (size_t j = random_below(50) * 4; j < row_nbytes; j += 4 * (1 + random_below(100)))
                 row[j]++;
         }
-        const h5_params params = complete(ROWS, 0, &f32_type, &no_pipeline, 4, &shapes[i]);
+        const lmc_h5_params params = complete(ROWS, 0, &f32_type, &no_pipeline, 4, &shapes[i]);
         h5_stored stored = encode(&params, nbytes);
         CU_ASSERT_EQUAL_FATAL(memcmp(stored.bytes, "\x8cLMH\x01\x03", 6), 0);
         for (unsigned frame = 0; frame < 8; frame++) {
@@ -410,7 +412,7 @@ LMC_TEST(test_matrices_come_back)
                 if (nbytes > CHUNK_MAX)
                     continue;
                 fill_matrix(form, rows, columns);
-                const h5_params params =
+                const lmc_h5_params params =
                     complete(level, 0, &form->type, &form->pipeline, span * element, &shape);
                 CU_ASSERT_EQUAL(params.row_nbytes, row_nbytes);
                 free(encode(&params, nbytes).bytes);
@@ -428,7 +430,7 @@ LMC_TEST(test_chunks_of_other_sizes)
 {
     static const h5_case f32 = {"", H5_FLOAT(4, 8, 0), H5_NO_PIPELINE};
     static const h5_shape shape = {{64, 100}};
-    const h5_params params = complete(0, 0, &f32_type, &no_pipeline, 4, &shape);
+    const lmc_h5_params params = complete(0, 0, &f32_type, &no_pipeline, 4, &shape);
     uint64_t content_nbytes;
     fill_matrix(&f32, 64, 100);
     for (size_t nbytes = 0; nbytes <= 64 * 400; nbytes += nbytes < 900 ? 1 : 199)

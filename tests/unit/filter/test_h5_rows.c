@@ -12,18 +12,18 @@
 static uint8_t *chunk;
 static lmc_ctx *ctx;
 
-static const h5_type f32_type = H5_FLOAT(4, 8, 0);
-static const h5_pipeline no_pipeline = H5_NO_PIPELINE;
+static const lmc_h5_type f32_type = H5_FLOAT(4, 8, 0);
+static const lmc_h5_pipeline no_pipeline = H5_NO_PIPELINE;
 
 /* ---- values ---- */
 
-static h5_params complete(unsigned level, const h5_type *type, const h5_pipeline *pipeline, uint64_t nbytes,
-                          uint64_t row_count)
+static lmc_h5_params complete(unsigned level, const lmc_h5_type *type, const lmc_h5_pipeline *pipeline,
+                              uint64_t nbytes, uint64_t row_count)
 {
-    h5_params params;
-    CU_ASSERT_EQUAL_FATAL(h5_params_read_user(&level, 1, &params), LMC_OK);
-    h5_params_complete(&params, type, pipeline, nbytes);
-    h5_params_set_rows(&params, row_count);
+    lmc_h5_params params;
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read_user(&level, 1, &params), LMC_OK);
+    lmc_h5_params_complete(&params, type, pipeline, nbytes);
+    lmc_h5_params_set_rows(&params, row_count);
     return params;
 }
 
@@ -31,14 +31,14 @@ LMC_TEST(test_every_level)
 {
     for (unsigned level = 0; level < 3; level++) {
         const unsigned user[3] = {level + ROWS, 2, 64};
-        h5_params params;
+        lmc_h5_params params;
         for (size_t count = 1; count <= 3; count++) {
-            CU_ASSERT_EQUAL(h5_params_read_user(user, count, &params), LMC_OK);
+            CU_ASSERT_EQUAL(lmc_h5_params_read_user(user, count, &params), LMC_OK);
             CU_ASSERT(params.level == level && params.wants_rows && params.row_count == 0);
-            CU_ASSERT_EQUAL(h5_params_read(user, count, &params), LMC_OK);
+            CU_ASSERT_EQUAL(lmc_h5_params_read(user, count, &params), LMC_OK);
             CU_ASSERT(params.level == level && params.wants_rows && !params.is_complete);
         }
-        CU_ASSERT_EQUAL(h5_params_read_user(&level, 1, &params), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_h5_params_read_user(&level, 1, &params), LMC_OK);
         CU_ASSERT(!params.wants_rows);
     }
 }
@@ -47,18 +47,18 @@ LMC_TEST(test_every_level)
 LMC_TEST(test_every_count)
 {
     unsigned values[11] = {ROWS + 1, 0, 0, MAGIC, 4, 1, 4096, 0, 4, 0, 0};
-    h5_params params;
+    lmc_h5_params params;
     for (size_t count = 0; count <= 11; count++) {
         const int is_complete = count == 9 || count == 10;
-        CU_ASSERT_EQUAL(h5_params_read_user(values, count, &params), count > 10 ? LMC_ERR_ARG : LMC_OK);
-        CU_ASSERT_EQUAL(h5_params_read(values, count, &params),
+        CU_ASSERT_EQUAL(lmc_h5_params_read_user(values, count, &params), count > 10 ? LMC_ERR_ARG : LMC_OK);
+        CU_ASSERT_EQUAL(lmc_h5_params_read(values, count, &params),
                         count <= 3 || is_complete ? LMC_OK : LMC_ERR_ARG);
         CU_ASSERT_EQUAL(params.is_complete, is_complete);
         CU_ASSERT_EQUAL(params.row_count, is_complete ? 4 : 0);
     }
     values[0] = 1;
-    CU_ASSERT_EQUAL(h5_params_read_user(values, 9, &params), LMC_OK); /* computed again */
-    CU_ASSERT_EQUAL(h5_params_read(values, 9, &params), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_h5_params_read_user(values, 9, &params), LMC_OK); /* computed again */
+    CU_ASSERT_EQUAL(lmc_h5_params_read(values, 9, &params), LMC_ERR_ARG);
     CU_ASSERT(strstr(lmc_h5_last_error(), "[8]") != NULL);
 }
 
@@ -68,25 +68,25 @@ LMC_TEST(test_row_counts_in_files)
                           bad[] = {1, 65537, 0x80000002u, 0xffffffffu};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         const unsigned values[9] = {ROWS, 0, 0, MAGIC, 4, 1, 0, 0, good[i]};
-        h5_params params;
-        CU_ASSERT_EQUAL(h5_params_read(values, 9, &params), LMC_OK);
+        lmc_h5_params params;
+        CU_ASSERT_EQUAL(lmc_h5_params_read(values, 9, &params), LMC_OK);
         CU_ASSERT(params.is_complete && params.row_count == good[i]);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const unsigned values[9] = {ROWS, 0, 0, MAGIC, 4, 1, 0, 0, bad[i]};
-        h5_params params;
-        CU_ASSERT_EQUAL(h5_params_read(values, 9, &params), LMC_ERR_ARG);
+        lmc_h5_params params;
+        CU_ASSERT_EQUAL(lmc_h5_params_read(values, 9, &params), LMC_ERR_ARG);
         CU_ASSERT(strstr(lmc_h5_last_error(), "[8]") != NULL);
         CU_ASSERT(!params.is_complete && params.row_count == 0);
-        CU_ASSERT_EQUAL(h5_params_read_user(values, 9, &params), LMC_OK); /* computed again */
+        CU_ASSERT_EQUAL(lmc_h5_params_read_user(values, 9, &params), LMC_OK); /* computed again */
     }
     for (unsigned rows = 0; rows < 4;
          rows += 2) { /* neither records by byte offset nor resized chunks have rows */
         const unsigned flags[] = {LMC_H5_TYPE_COLUMNS, LMC_H5_TYPE_RESIZED};
         for (unsigned i = 0; i < 2; i++) {
             const unsigned values[9] = {ROWS, 0, 0, MAGIC, 4, flags[i], 0, 0, rows};
-            h5_params params;
-            CU_ASSERT_EQUAL(h5_params_read(values, 9, &params), rows ? LMC_ERR_ARG : LMC_OK);
+            lmc_h5_params params;
+            CU_ASSERT_EQUAL(lmc_h5_params_read(values, 9, &params), rows ? LMC_ERR_ARG : LMC_OK);
         }
     }
 }
@@ -94,7 +94,7 @@ LMC_TEST(test_row_counts_in_files)
 LMC_TEST(test_completing)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
-        const h5_params params = complete(ROWS, &h5_cases[c].type, &h5_cases[c].pipeline, 4096, 8);
+        const lmc_h5_params params = complete(ROWS, &h5_cases[c].type, &h5_cases[c].pipeline, 4096, 8);
         const int has_rows = (params.type & (LMC_H5_TYPE_COLUMNS | LMC_H5_TYPE_RESIZED)) == 0;
         CU_ASSERT_EQUAL(params.row_count, has_rows ? 8 : 0);
         CU_ASSERT_EQUAL(complete(0, &h5_cases[c].type, &h5_cases[c].pipeline, 4096, 8).row_count, 0);
@@ -113,16 +113,16 @@ LMC_TEST(test_values_are_stable)
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         for (unsigned level = ROWS; level < ROWS + 3; level++) {
             unsigned first[LMC_H5_VALUE_COUNT_MAX], second[LMC_H5_VALUE_COUNT_MAX];
-            h5_params params = complete(level, &h5_cases[c].type, &h5_cases[c].pipeline, 4096, 8), read;
-            CU_ASSERT_EQUAL(h5_params_write(&params, first), 9);
+            lmc_h5_params params = complete(level, &h5_cases[c].type, &h5_cases[c].pipeline, 4096, 8), read;
+            CU_ASSERT_EQUAL(lmc_h5_params_write(&params, first), 9);
             CU_ASSERT_EQUAL(first[0], level);
-            CU_ASSERT_EQUAL_FATAL(h5_params_read(first, 9, &read), LMC_OK);
+            CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read(first, 9, &read), LMC_OK);
             CU_ASSERT(read.is_complete && read.wants_rows && read.level == level - ROWS);
             CU_ASSERT(read.row_count == params.row_count && read.type == params.type);
-            CU_ASSERT_EQUAL_FATAL(h5_params_read_user(first, 9, &params), LMC_OK);
-            h5_params_complete(&params, &h5_cases[c].type, &h5_cases[c].pipeline, 4096);
-            h5_params_set_rows(&params, 8);
-            CU_ASSERT_EQUAL(h5_params_write(&params, second), 9);
+            CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read_user(first, 9, &params), LMC_OK);
+            lmc_h5_params_complete(&params, &h5_cases[c].type, &h5_cases[c].pipeline, 4096);
+            lmc_h5_params_set_rows(&params, 8);
+            CU_ASSERT_EQUAL(lmc_h5_params_write(&params, second), 9);
             CU_ASSERT_EQUAL(memcmp(first, second, 9 * sizeof *first), 0);
         }
     }
@@ -138,8 +138,8 @@ typedef struct rows_values {
 static rows_values values_of(const h5_case *c, unsigned level, size_t nbytes, unsigned row_count)
 {
     rows_values v = {{0}, 0};
-    const h5_params params = complete(level, &c->type, &c->pipeline, nbytes, row_count);
-    v.count = h5_params_write(&params, v.values);
+    const lmc_h5_params params = complete(level, &c->type, &c->pipeline, nbytes, row_count);
+    v.count = lmc_h5_params_write(&params, v.values);
     return v;
 }
 
@@ -280,16 +280,16 @@ LMC_TEST(test_bytes_do_not_depend_on_threads)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c += 4) {
         const size_t row_nbytes = 60000, nbytes = 8 * row_nbytes;
-        h5_params params;
+        lmc_h5_params params;
         size_t bound, made;
         fill_rows(&h5_cases[c], row_nbytes, 8, 20);
         const rows_values v = values_of(&h5_cases[c], ROWS, nbytes, 8);
         h5_stored one = h5_encode(NULL, v.values, v.count, chunk, nbytes);
-        CU_ASSERT_EQUAL_FATAL(h5_params_read(v.values, v.count, &params), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_h5_params_read(v.values, v.count, &params), LMC_OK);
         CU_ASSERT_EQUAL_FATAL(lmc_h5_encode_bound(nbytes, &bound), LMC_OK);
         uint8_t *const dst = must_malloc(bound);
         CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, 3), LMC_OK);
-        CU_ASSERT_EQUAL(h5_chunk_encode(ctx, &params, chunk, nbytes, dst, bound, &made), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_h5_chunk_encode(ctx, &params, chunk, nbytes, dst, bound, &made), LMC_OK);
         CU_ASSERT(made == one.nbytes && memcmp(dst, one.bytes, made) == 0);
         h5_check(ctx, &one, chunk, nbytes);
         CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, 1), LMC_OK);

@@ -60,19 +60,19 @@ LMC_TEST(test_head_by_the_document)
     uint8_t expected[10 + 4 + 4 * 2 + 8] = {0x8c, 0x4c, 0x4d, 0x48, 1, 3, 8, 0, 16, 0, 3, 0, 0, 0};
     const uint32_t sizes[3] = {0x01020304, 0xfffffff0, 77};
     uint8_t bytes[sizeof expected];
-    h5_head head = {.layout = ROWS, .swap_nbytes = 8, .width = 16, .row_count = 3}, read;
-    h5_head_complete(&head);
+    lmc_h5_head head = {.layout = ROWS, .swap_nbytes = 8, .width = 16, .row_count = 3}, read;
+    lmc_h5_head_complete(&head);
     CU_ASSERT(head.nbytes == sizeof expected && head.frame_count == 3);
-    h5_head_write(&head, sizes, bytes);
+    lmc_h5_head_write(&head, sizes, bytes);
     store(expected + 14, sizes[0], 4);
     store(expected + 18, sizes[1], 4);
     store(expected + 22, XXH3_64bits(expected, 22), 8);
     CU_ASSERT_EQUAL(memcmp(bytes, expected, sizeof expected), 0);
-    CU_ASSERT_EQUAL_FATAL(h5_head_read(bytes, sizeof bytes, &read), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_head_read(bytes, sizeof bytes, &read), LMC_OK);
     CU_ASSERT(read.layout == ROWS && read.swap_nbytes == 8 && read.width == 16 && read.row_count == 3 &&
               read.frame_count == 3 && read.nbytes == sizeof bytes);
-    CU_ASSERT_EQUAL(h5_head_frame_nbytes(&read, bytes, sizeof bytes, 1, 0), sizes[1]);
-    CU_ASSERT_EQUAL(h5_head_frame_nbytes(&read, bytes, sizeof bytes, 2, sizeof bytes - 5), 5);
+    CU_ASSERT_EQUAL(lmc_h5_head_frame_nbytes(&read, bytes, sizeof bytes, 1, 0), sizes[1]);
+    CU_ASSERT_EQUAL(lmc_h5_head_frame_nbytes(&read, bytes, sizeof bytes, 2, sizeof bytes - 5), 5);
 }
 
 /* A head alone, with the check that it asks for. */
@@ -81,14 +81,14 @@ static lmc_status head_status(unsigned swap, unsigned width, uint32_t row_count)
     const int is_count = row_count >= 2 && row_count <= 65536;
     const size_t nbytes = 22 + (is_count ? 4 * ((size_t)row_count - 1) : 0);
     uint8_t *const bytes = calloc(1, nbytes);
-    h5_head head;
+    lmc_h5_head head;
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     memcpy(bytes, "\x8cLMH\x01\x03", 6);
     bytes[6] = (uint8_t)swap;
     store(bytes + 8, width, 2);
     store(bytes + 10, row_count, 4);
     store(bytes + nbytes - 8, XXH3_64bits(bytes, nbytes - 8), 8);
-    const lmc_status status = h5_head_read(bytes, nbytes, &head);
+    const lmc_status status = lmc_h5_head_read(bytes, nbytes, &head);
     free(bytes);
     return status;
 }
@@ -254,7 +254,7 @@ LMC_TEST(test_claimed_sizes)
                 if (j >= from)
                     store(f.frames + at + 16, UINT64_C(1) << shift, 8);
             finish(ROWS, 0, 0, ROW_COUNT);
-            const lmc_status status = h5_chunk_size(counted, f.bytes, f.stored_nbytes, &nbytes);
+            const lmc_status status = lmc_h5_chunk_size(counted, f.bytes, f.stored_nbytes, &nbytes);
             CU_ASSERT(status == LMC_OK ? from == 0 && nbytes / 64 <= f.stored_nbytes : nbytes == 0);
             CU_ASSERT_NOT_EQUAL(
                 lmc_h5_decode_chunk(counted, f.bytes, f.stored_nbytes, dst, sizeof dst, &nbytes), LMC_OK);
