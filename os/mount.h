@@ -1,6 +1,7 @@
 /*
  * mount.h - a file system that this process answers for: files that are only read, shown at a folder of the machine's.
- * It is there on Linux, where libfuse 3 is loaded when a file system is mounted; elsewhere the calls return ENOSYS.
+ * It is there on Linux, where libfuse 3 is loaded when a file system is mounted. Elsewhere, mounting and unmounting
+ * return ENOSYS.
  */
 #ifndef LMC_OS_MOUNT_H
 #define LMC_OS_MOUNT_H
@@ -13,6 +14,10 @@
 #endif
 
 #define OS_MOUNT_ROOT ((uint64_t)1) /* the node of the root folder */
+
+/* Why the calls return ENOSYS. */
+#define OS_MOUNT_MISSING \
+    "that needs Linux, and an lmc-st that was built with libfuse 3 (Debian: libfuse3-dev)"
 
 /* Names of a folder on their way to a reader. */
 typedef struct os_names os_names;

@@ -24,8 +24,7 @@ int os_mount_open(os_mount **mount, const char *path, const char *label, const c
     (void)answers;
     (void)user;
     *mount = NULL;
-    (void)snprintf(text, capacity,
-                   "that needs Linux, and an lmc-st that was built with libfuse 3 (Debian: libfuse3-dev)");
+    (void)snprintf(text, capacity, OS_MOUNT_MISSING);
     return ENOSYS;
 }
 
@@ -59,7 +58,7 @@ int os_leads_into(const char *path, const char *folder)
 
 int os_begin_background(void)
 {
-    return ENOSYS;
+    return 0; /* nothing is to come but os_mount_open() */
 }
 
 void os_end_start(int exit_status)

@@ -188,6 +188,19 @@ static lmc_status stage_again(const rebase *rebase, const char *plain, const st_
     return status;
 }
 
+/* How many changes there are on the way to a tensor of the model, at most. A tensor that equals its base is as deep as
+ * that is. */
+static uint64_t deepest_tensor(const st_models *models, const st_model *model)
+{
+    uint64_t depth = model->depth;
+    for (size_t i = 0; i < model->base_count; i++) {
+        const st_model *const base = st_models_find(models, model->bases[i].name);
+        if (base && base->depth != ST_DEPTH_UNKNOWN && base->depth > depth)
+            depth = base->depth;
+    }
+    return depth;
+}
+
 static lmc_status store_again(const rebase *rebase, const char *plain)
 {
     st_store_session *const store = rebase->store;
@@ -199,7 +212,7 @@ static lmc_status store_again(const rebase *rebase, const char *plain)
     st_parts_begin(rebase->parts, rebase->old.original_nbytes);
     LMC_TRY(st_store_restore_model(store, &rebase->old, plain, rebase->options, &result));
     st_parts_end(rebase->parts);
-    const st_choice_limits limits = {.depth = rebase->old.depth,
+    const st_choice_limits limits = {.depth = deepest_tensor(&store->models, &rebase->old),
                                      .goes = how->goes,
                                      .allowed = how->allowed,
                                      .has_equals = how->has_equals};

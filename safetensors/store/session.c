@@ -447,15 +447,16 @@ static lmc_status read_list(st_store_session *store, st_store_access access)
 {
     const int is_repair = access == ST_STORE_REPAIR;
     const int may_make = access == ST_STORE_CREATE || access == ST_STORE_PREVIEW;
-    lmc_st_diag unused = {0};
-    lmc_st_diag *const diag = is_repair ? &unused : store->diag;
-    const lmc_status status = store->models.is_run
-                                  ? st_run_json_read(&store->models, &store->key_every, store->path, diag)
-                                  : st_store_read_mark(store->options->allocator, store->path, diag);
-    if (is_repair && status == LMC_ERR_NOMEM)
-        return st_fail_nomem(store->diag);
+    const lmc_st_diag before = *store->diag;
+    const lmc_status status =
+        store->models.is_run ? st_run_json_read(&store->models, &store->key_every, store->path, store->diag)
+                             : st_store_read_mark(store->options->allocator, store->path, store->diag);
     if (!is_repair && !(status == LMC_ERR_ARG && may_make))
         return status;
+    if (status == LMC_ERR_NOMEM ||
+        status == LMC_ERR_UNSUPPORTED) /* a later version's says what is not known here */
+        return status;
+    *store->diag = before;
     if (status != LMC_OK)
         store->key_every = LMC_RUN_KEY_EVERY_DEFAULT;
     st_models_free(&store->models);

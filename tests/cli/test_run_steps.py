@@ -327,3 +327,26 @@ def test_alike_steps_with_a_wrong_list(tool, alike_run):
     tool.run("run", "drop", run, "10").expect(1, "not the base that is wanted", "repair the run")
     tool.run("run", "repair", run).expect(0)
     check_drop(tool, run, made)
+
+
+def test_two_snapshots_of_a_step(tool, directory):
+    """With -f the second would replace the first, which --rm would have removed."""
+    made = snapshots(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    other = os.path.join(directory, "checkpoint-20")
+    write(other, read(made[30]))
+    for options in (("-f", "--rm"), ("-f",)):
+        tool.run("run", "add", run, made[10], made[20], other, *options).expect(2, made[20], other, "one step")
+        check(os.path.exists(other) and os.path.exists(made[10]) and not os.path.exists(run), "something was done")
+    tool.run("run", "add", run, made[20], made[20]).expect(0)  # nothing is lost without it
+    tool.run("run", "add", run, made[10], made[20], other, "--rm").expect(2, "step 20")
+    check(os.path.exists(other) and not os.path.exists(made[20]), "the wrong one was removed")
+
+
+def test_repair_of_a_later_version(tool, directory):
+    run, made = added(tool, directory, snapshots, 2)
+    path = os.path.join(run, "run.json")
+    write(path, read(path).replace(b'"version":1', b'"version":9'))
+    before = tree_of(run)
+    tool.run("run", "repair", run).expect(1, "version 9")
+    check(tree_of(run) == before, "the run has changed")

@@ -384,6 +384,17 @@ def test_damaged_base(tool, directory):
 
 # ---- removing ----
 
+def test_drop_of_what_is_equal(tool, directory):
+    """A copy of a model that goes is based on what that was based on."""
+    store, made = family(tool, directory)
+    add(tool, store, made["tuned"], name="copy")
+    stored = listed(tool, store)["tuned"]["stored_nbytes"]
+    tool.run("store", "drop", store, "tuned").expect(0)
+    entries = check_store(tool, store, {"copy": made["tuned"], **{name: made[name] for name in ("base", "other")}})
+    check(bases_of(entries["copy"]) == ["base"] and entries["copy"]["stored_nbytes"] < 1.1 * stored,
+          str(entries["copy"]))
+
+
 def test_drop(tool, directory):
     store, made = family(tool, directory)
     before = tree_of(store)

@@ -168,9 +168,12 @@ static int run_unmount(const cli_args *args)
         return cli_usage_error("unmount", "unmount takes MOUNTPOINT");
     const char *const path = args->operands[0];
     const int os_errno = os_unmount(path, FILE_SYSTEM_TYPE);
-    if (os_errno == EINVAL) {
+    if (os_errno == EINVAL || os_errno == ENOSYS) {
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-        cli_set_diag(&diag, path, LMC_ERR_ARG, "nothing is mounted there by lmc-st");
+        if (os_errno == EINVAL)
+            cli_set_diag(&diag, path, LMC_ERR_ARG, "nothing is mounted there by lmc-st");
+        else
+            cli_set_diag(&diag, path, LMC_ERR_IO, "cannot unmount: " OS_MOUNT_MISSING);
         return cli_report(&diag);
     }
     return os_errno == 0 ? CLI_OK : cli_fail_os(path, os_errno, "cannot unmount");

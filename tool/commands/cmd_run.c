@@ -193,6 +193,8 @@ int cli_run_remove_snapshot(const cli_args *args, cli_job *job, const lmc_run_st
 static int run_add(const cli_args *args)
 {
     int worst = CLI_OK;
+    char shown[160];
+    char other[160];
     const int is_removed = (args->seen & (CLI_OPT_RM | CLI_OPT_DRY_RUN)) == CLI_OPT_RM;
     if (args->operand_count < 2)
         return cli_usage_error(args->command, "run add takes a run and one snapshot or more");
@@ -211,7 +213,16 @@ static int run_add(const cli_args *args)
         free(name);
     }
     qsort(snapshots, (size_t)count, sizeof *snapshots, compare_snapshots);
-    for (int i = 0; i < count && worst < 128; i++) {
+    /* the second would replace the first, whose file --rm has removed by then */
+    const snapshot *same = NULL;
+    for (int i = 1; i < count && !same && (args->seen & CLI_OPT_FORCE) != 0; i++)
+        if (snapshots[i - 1].has_step && snapshots[i - 1].step == snapshots[i].step)
+            same = &snapshots[i];
+    if (same)
+        worst = cli_usage_error(args->command, "%s and %s are of one step: -f would replace the first",
+                                cli_shown(shown, sizeof shown, same[-1].path),
+                                cli_shown(other, sizeof other, same->path));
+    for (int i = 0; i < count && !same && worst < 128; i++) {
         cli_job job;
         lmc_run_step step = LMC_INIT(lmc_run_step);
         const char *const path = snapshots[i].path;
