@@ -46,7 +46,7 @@ static lmc_status refuse_kind(os_kind kind, lmc_st_diag *diag)
 {
     if (kind == OS_FOLDER) {
         diag->os_errno = EISDIR;
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory");
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory: name a file in it");
     }
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is not a regular file (a pipe, socket or device)");
 }
