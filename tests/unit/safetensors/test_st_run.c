@@ -6,6 +6,7 @@
 #include "lmc_test_st_base.h"
 
 #include "lmc_run.h"
+#include "lmc_store.h"
 
 #include <errno.h>
 
@@ -409,6 +410,38 @@ LMC_TEST(test_diag_of_success)
     CU_ASSERT_TRUE(diag.status == LMC_OK && diag.os_errno == 0 && diag.text[0] == '\0');
     lmc_run_close(run);
     free(sound);
+    remove_run();
+}
+
+/* ---- where a run is ---- */
+
+static void check_located(const char *name, lmc_store_kind kind, unsigned depth)
+{
+    lmc_store_kind found = LMC_STORE_MODELS;
+    unsigned found_depth = 99;
+    CU_ASSERT_EQUAL(lmc_store_locate(lmc_test_path(name), &found, &found_depth), LMC_OK);
+    CU_ASSERT_TRUE(found == kind && found_depth == depth);
+}
+
+LMC_TEST(test_locate)
+{
+    static const char foreign[] = "{\"format\":\"of another program\"}";
+    static const char mark[] = "{\"format\":\"lmc-store\",\"version\":1}\n";
+    const char *const list = lmc_test_path("run.json");
+    const char *const store_mark = lmc_test_path("run/0/store.json");
+    lmc_test_write(list, foreign, sizeof foreign - 1);
+    add_steps(1);
+    check_located("run", LMC_STORE_RUN, 0);
+    check_located("run/none", LMC_STORE_RUN, 1);
+    check_located("run/0/step0.safetensors.lmc", LMC_STORE_RUN, 2);
+    check_located("run.json", LMC_STORE_NONE, 0);
+    check_located("none/none", LMC_STORE_NONE, 0);
+    lmc_test_write(store_mark, foreign, sizeof foreign - 1);
+    check_located("run/0", LMC_STORE_RUN, 1);
+    lmc_test_write(store_mark, mark, sizeof mark - 1);
+    check_located("run/0", LMC_STORE_MODELS, 0);
+    check_located("run/0/./../0/none", LMC_STORE_MODELS, 1);
+    unlink(list);
     remove_run();
 }
 
