@@ -12,6 +12,7 @@ from .._files.progress import ProgressCall
 from .._runs.kept import COPIED_NAME, SUFFIX
 from .._runs.local_store import RUN_LIST, STORE_MARK, Pushed, StoredModel
 from .._system import slashed
+from .left import Left
 from .source import default_settings
 from .store_list import INDEX_NAME, Contents, model_of
 from .stores import list_files
@@ -20,7 +21,7 @@ _LIST_NAME = ".lmc-pushed.json"  # files that were put, by their paths: what os.
 _SMALL_NBYTES = 32 << 20  # files up to this size are put several at a time
 _SAVE_EVERY_NBYTES = 1 << 30  # of files that were put, after which the list is saved
 
-_Stats = Sequence[int]  # size, st_mtime_ns, st_ctime_ns
+_Stats = Sequence[int]  # size, st_mtime_ns, st_ctime_ns; the size is -1 until a put has ended
 
 
 def push(root: str, models: Sequence[StoredModel], is_run: bool, url: str, storage_options: Mapping[str, Any] | None,
@@ -40,6 +41,7 @@ class _Push:
         self._dry_run, self._progress = dry_run, progress
         self._system = contents.root.system
         self._pushed: dict[str, _Stats] = {}
+        self._run_list: bytes | None = None  # instead of the local one
         self._done = self._unsaved = 0
 
     def run(self, groups: list[list[str]], delete: bool) -> Pushed:
@@ -47,11 +49,17 @@ class _Push:
         there = self._contents.requests.run(list_files(self._contents.root), self._contents.shown)
         self._read_pushed(there)
         check_target(self._contents, there, self._is_run)
+        left = Left(self._contents, {} if delete else there, self._names, self._is_run)
         stats = {path: _stats_of(os.path.join(self._root, path)) for group in groups for path in group}
+        if left.steps:
+            self._run_list = left.run_list(self._root)
+            stats[RUN_LIST] = [len(self._run_list), *stats[RUN_LIST][1:]]
         wanted = [[path for path in group if there.get(path) != stats[path][0]
                    or list(self._pushed.get(path, ())) != list(stats[path])] for group in groups]
         put = tuple(path for group in wanted for path in group)
         extra = tuple(sorted(path for path in there.keys() - stats.keys() if self._is_extra(path, delete)))
+        replaced = {path for path in (*put, *extra) if path in there and path.endswith(SUFFIX)}
+        left.check(self._root, replaced, self._with_same_time(stats))
         total = sum(stats[path][0] for path in put)
         if not self._dry_run:
             if put or extra:
@@ -65,6 +73,10 @@ class _Push:
         name = model_of(path, self._is_run)
         return name in self._names or delete and (path == INDEX_NAME or name is not None)
 
+    def _with_same_time(self, stats: Mapping[str, _Stats]) -> set[str]:
+        """Files whose modification times are those of the files that were put last."""
+        return {path for path, found in stats.items() if list(self._pushed.get(path, ())[1:2]) == list(found[1:2])}
+
     def _read_pushed(self, there: Mapping[str, int]) -> None:
         """What earlier pushes have put."""
         if _LIST_NAME in there:
@@ -76,7 +88,10 @@ class _Push:
 
     def _put_all(self, groups: list[list[str]], stats: Mapping[str, _Stats], total: int) -> None:
         def put(path: str) -> str:
-            self._system.put_file(os.path.join(self._root, path), self._place(path))
+            if path == RUN_LIST and self._run_list is not None:
+                self._system.pipe_file(self._place(path), self._run_list)
+            else:
+                self._system.put_file(os.path.join(self._root, path), self._place(path))
             return path
 
         def note(path: str) -> None:
@@ -87,8 +102,8 @@ class _Push:
             if self._unsaved >= _SAVE_EVERY_NBYTES:
                 self._save()
 
-        for path in {path for group in groups for path in group}:  # their old content may go at any time
-            self._pushed.pop(path, None)
+        for path in {path for group in groups for path in group if path in self._pushed}:
+            self._pushed[path] = [-1, *self._pushed[path][1:]]  # the old content may go at any time
         self._save()
         try:
             with ThreadPoolExecutor(self._contents.settings.requests) as pool:

@@ -293,12 +293,14 @@ class Store:
         left out if an earlier push has put it there, and neither size nor times have changed here since; the list of
         these is URL/.lmc-pushed.json. A push that ends early is continued by the next one.
 
-        At the end, files are removed that a model had there and no longer has here. delete: also removes models that
-        are not here.
+        At the end, files are removed that a model had there and no longer has here. Models, or steps, that are only
+        there stay, and stay readable: run.json keeps their entries, and a push that would replace what they are based
+        on by other content is refused before it changes anything. delete: removes them instead.
         dry_run: changes nothing; the result says what would happen. progress: bytes of files that are put.
 
         No other program may push to the same URL, or change this store, meanwhile. Raises ArgumentError (an HTTP
-        server; neither a store nor empty), ImportError, FileNotFoundError, PermissionError, other OSError, DataError.
+        server; neither a store nor empty; a model there would become unreadable), ImportError, FileNotFoundError,
+        PermissionError, other OSError, DataError, UnsupportedError.
         """
         from .._remote.push import push
 
