@@ -53,7 +53,7 @@ int st_kept_find(const lmc_allocator *memory, const char *path, st_kept *kept)
     for (;;) {
         kept->kind = kind_of(kept->root);
         char *const slash = kept->kind == LMC_STORE_NONE ? strrchr(kept->root, '/') : NULL;
-        if (!slash || slash == kept->root)
+        if (!slash || !memchr(kept->root, '/', (size_t)(slash - kept->root))) /* "C:" is no root */
             break;
         *slash = '\0';
         kept->depth++;
