@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 from typing import Any
 
@@ -24,7 +25,7 @@ class LMCError(_Root):
     It is a safetensors.SafetensorError, too, once a program has imported safetensors.
 
     status: text of the status, for example "checksum does not match", or None.
-    file, tensor: names, or None.
+    file, tensor: names, or None. The end of a very long name is missing, and "..." stands for it.
     offset: byte of the file or frame at which the fault was seen, or None.
     damages: verify() and restore(salvage=True): an exception for each damaged tensor.
     """
@@ -34,6 +35,7 @@ class LMCError(_Root):
     tensor: str | None = None
     offset: int | None = None
     damages: tuple[Exception, ...] = ()
+    _file_in_text: str | None = None  # how the text writes the file, if the library has written it
 
     def __init__(self, *args: object) -> None:
         _join_safetensors()
@@ -115,6 +117,8 @@ _join_safetensors()
 (_ARG, _NOMEM, _DST_SMALL, _TRUNCATED, _CORRUPT, _UNSUPPORTED, _CHECKSUM, _BASE, _LIMIT, _IO, _HEADER,
  _CANCELLED) = range(1, 13)
 
+_ESCAPE = re.compile(rb'\\(?:(["\\n])|x([0-9a-f]{2})|u([0-9a-f]{4}))')
+
 _CLASSES: dict[int, type[LMCError]] = {
     _ARG: ArgumentError,
     _DST_SMALL: ArgumentError,
@@ -158,13 +162,43 @@ def reworded(error: LMCError, text: str, kind: type[LMCError] | None = None) -> 
     return told
 
 
+def renamed(error: LMCError, name: str) -> LMCError:
+    """The same error, with another name of its file."""
+    told = reworded(error, str(error).replace(error._file_in_text or error.file or name, name))
+    told.file = name
+    return told
+
+
 def check(status: int, diag: _abi.StDiag) -> None:
     """Raises the exception for the status and diagnostic of a call on files, if it failed."""
-    if status != _abi.OK:
-        file = _system.shown_path(diag.file) or None
-        tensor = diag.tensor.decode("utf-8", "replace") if diag.has_tensor else None
-        offset = None if diag.offset == _abi.NO_OFFSET else diag.offset
-        raise error_of(status, diag.text.decode("utf-8", "replace"), file, tensor, offset, diag.os_errno)
+    if status == _abi.OK:
+        return
+    shown = _system.shown_path(diag.file) or None
+    tensor = diag.tensor.decode("utf-8", "replace") if diag.has_tensor else None
+    offset = None if diag.offset == _abi.NO_OFFSET else diag.offset
+    error = error_of(status, diag.text.decode("utf-8", "replace"), shown, tensor, offset, diag.os_errno)
+    file = _system.shown_path(unescaped(diag.file)) or None if _system.PATHS_ARE_ESCAPED else shown
+    if isinstance(error, OSError):
+        error.filename = file
+    elif isinstance(error, LMCError):
+        error.file, error._file_in_text = file, shown
+        error.tensor = unescaped(diag.tensor).decode("utf-8", "surrogateescape") if diag.has_tensor else None
+    raise error
+
+
+def unescaped(shown: bytes) -> bytes:
+    r"""The name behind what the library shows: \" \\ \n, \xNN for a byte that is not UTF-8, and \uNNNN for any other
+    character that is unsafe to print. A name that the library has cut stays cut, with "..." at its end."""
+    return _ESCAPE.sub(_meant, shown)
+
+
+def _meant(escape: re.Match[bytes]) -> bytes:
+    character, byte, code_point = escape.groups()
+    if byte:
+        return bytes([int(byte, 16)])
+    if code_point:
+        return chr(int(code_point, 16)).encode()
+    return b"\n" if character == b"n" else bytes(character)
 
 
 def check_status(status: int) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Iterator, NoReturn, Sequence
 
 IS_WINDOWS = sys.platform == "win32"
+PATHS_ARE_ESCAPED = not IS_WINDOWS  # by the library, which shows a separator as it is, and the backslash is one there
 
 _WAIT_S = 0.1 if IS_WINDOWS else None  # a wait without an end is not interrupted on Windows
 _LOCK_WAIT_S = 0.05

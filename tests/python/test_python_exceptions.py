@@ -8,6 +8,8 @@ import sys
 import pytest
 
 import lmcodec
+from lmcodec._errors import unescaped
+from lmcodec._files.memory import shown_as
 
 CLASSES = [found for found in (getattr(lmcodec, name) for name in lmcodec.__all__)
            if isinstance(found, type) and issubclass(found, Exception) and issubclass(found, lmcodec.LMCError)]
@@ -100,3 +102,51 @@ def test_errors_of_the_system_keep_their_text(directory):
 def test_a_url_is_no_path(name):
     with pytest.raises(FileNotFoundError, match="lmcodec.remote"):
         getattr(lmcodec, name)("s3://bucket/model.lmc")
+
+
+@pytest.mark.parametrize("shown, name", [
+    (r"a\"b", b'a"b'), (r"a\\b", b"a\\b"), (r"a\nb", b"a\nb"), (r"\xff\x80", b"\xff\x80"), (r"\u0000\u001b", b"\0\x1b"),
+    (r"\u2028\ufeff", "\u2028\ufeff".encode()), (r"\\n\\xff\\u2028\\\"", rb'\n\xff\u2028\"'), ("\xe9\U0001f600", None),
+    (r"\u00e", None), (r"start\n...", b"start\n...")],
+    ids=["quote", "backslash", "newline", "bytes", "control", "unicode", "escaped escapes", "plain", "cut", "dots"])
+def test_escapes_of_the_library(shown, name):
+    assert unescaped(shown.encode()) == (shown.encode() if name is None else name)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\u2028b\x1b", "\udcff\\xff\\n", "\xe9.lmc"],
+                         ids=["quote", "backslash", "newline", "unicode", "no utf-8", "plain"])
+@pytest.mark.posix("such names of files")
+def test_the_names_in_exceptions(directory, name):
+    """They are those of the caller, and can be used again. Texts show them escaped."""
+    path, tensor = os.path.join(directory, name), name.replace("\udcff", "")
+    with pytest.raises(FileNotFoundError) as caught:
+        lmcodec.File(path)
+    assert caught.value.filename == path
+    lmcodec.serialize_file({tensor: ("F32", (50000,), os.urandom(200000))}, path, plain=False)
+    with open(path, "r+b") as file:
+        file.seek(100000)
+        file.write(b"damage")
+    with pytest.raises(lmcodec.DataError) as caught:
+        lmcodec.verify(path)
+    for error in (caught.value, *caught.value.damages):
+        assert (error.file, error.tensor) == (path, tensor) and "\n" not in str(error) and "\x1b" not in str(error)
+
+
+@pytest.mark.posix("long names of files")
+def test_long_names_in_exceptions_are_cut(directory):
+    path = os.path.join(directory, *["\n" * 200] * 3)
+    with pytest.raises(FileNotFoundError) as caught:
+        lmcodec.File(path)
+    assert caught.value.filename.endswith("\n...") and path.startswith(caught.value.filename[:-3])
+
+
+@pytest.mark.posix("such names of files")
+def test_the_name_of_a_temporary_file_is_replaced(directory):
+    folder = os.path.join(directory, 'a"b')
+    os.mkdir(folder)
+    path = os.path.join(folder, "file")
+    with open(path, "wb") as file:
+        file.write(b"no model at all")
+    with pytest.raises(lmcodec.DataError) as caught, shown_as(path, "(bytes)"):
+        lmcodec.File(path)
+    assert caught.value.file == "(bytes)" and str(caught.value).startswith("(bytes): ")

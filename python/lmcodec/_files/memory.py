@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Callable, Iterator, cast
 
 from .. import _system
-from .._errors import LMCError, reworded
+from .._errors import LMCError, renamed
 
 _SHOWN_NAME, _SHOWN_OUTPUT = "(bytes)", "(memory)"  # of a file in memory, in messages
 
@@ -95,6 +95,4 @@ def shown_as(path: str, name: str) -> Iterator[None]:
     except LMCError as error:
         if error.file != path:
             raise
-        told = reworded(error, str(error).replace(path, name))
-        told.file = name
-        raise told from None
+        raise renamed(error, name) from None
