@@ -11,6 +11,7 @@ import numpy
 
 from . import numpy as _numpy
 from ._files import memory
+from ._files.left_out import warn_of_left_out
 from ._files.options import Path, Progress
 from ._files.safe_open import safe_open
 
@@ -25,11 +26,14 @@ def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = No
               progress: Progress | None = None) -> dict[str, jax.Array]:
     """All tensors of a file as JAX arrays by their names. Arguments and exceptions as of lmcodec.numpy.load_file().
 
-    Warns (UserWarning) if JAX makes a dtype of 32 bits of one of 64, as it does unless jax_enable_x64 is set.
+    Warns (UserWarning) as that does, and if JAX makes a dtype of 32 bits of one of 64, as it does unless jax_enable_x64
+    is set.
     """
     with safe_open(filename, "flax", backend=backend, threads=threads, base=base, base_dirs=base_dirs,
                    storage_options=storage_options) as file:
-        return file.get_tensors(dtype=dtype, progress=progress)
+        loaded = file.get_tensors(dtype=dtype, progress=progress)
+        warn_of_left_out(file.file, filename, stacklevel=2)
+        return loaded
 
 
 def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, jax.Array]:

@@ -18,6 +18,7 @@ import numpy
 from ._arrays.numpy_arrays import name_of, pack_f4
 from ._files import objects, writer
 from ._files.convert import open_original
+from ._files.left_out import warn_of_left_out
 from ._files.options import Path, Progress
 from ._files.safe_open import safe_open
 
@@ -39,11 +40,14 @@ def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = No
     threads: how many share the work; None for one per core. base, base_dirs: as for File.
     backend: accepted for compatibility with safetensors; ignored.
     progress(done bytes, all bytes): called while the file is read; True shows a bar.
+    Warns (UserWarning) of arrays of a NumPy file that are no tensors: compressed ones, and those of Python objects.
     Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError, MemoryError.
     """
     with safe_open(filename, "np", backend=backend, threads=threads, base=base, base_dirs=base_dirs,
                    storage_options=storage_options) as file:
-        return file.get_tensors(dtype=dtype, progress=progress)
+        loaded = file.get_tensors(dtype=dtype, progress=progress)
+        warn_of_left_out(file.file, filename, stacklevel=2)
+        return loaded
 
 
 def load_into(arrays: Mapping[str, Array], filename: Path, *, threads: int | None = None, base: Path | None = None,

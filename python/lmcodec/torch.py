@@ -46,7 +46,7 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", thr
     threads: how many share the work; None for one per core. base, base_dirs: as for File.
     backend: accepted for compatibility with safetensors; ignored.
     progress(done bytes, all bytes): called while the file is read; True shows a bar.
-    Warns (UserWarning) of entries of a file of torch.save() that are no tensors.
+    Warns (UserWarning) of entries of a file of torch.save() or NumPy that are no tensors.
     Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError (this torch lacks a dtype),
     ArgumentError, MemoryError.
     """

@@ -1,5 +1,7 @@
 """lmcodec.numpy and lmcodec.flax in the place of the modules of safetensors."""
 import os
+import warnings
+import zipfile
 
 import numpy
 import pytest
@@ -152,6 +154,56 @@ def test_files_of_numpy(directory):
     assert lmcodec.numpy.load(path + "o.npy.lmc", allow_pickle=True)[0] == {"a": 1}
     with lmcodec.File(path + ".npz.lmc") as file:
         assert file.container == "zip" and file.tensors["a"].shape == (300, 40)
+
+
+def warned(path):
+    """What load_file() says of a file, and the same of its archive. The names that both give."""
+    lmcodec.convert(path)
+    told, loaded = [], []
+    for name in (path, path + ".lmc"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loaded.append(sorted(lmcodec.numpy.load_file(name)))
+        told.append([str(each.message).replace(name + ": ", "") for each in caught])
+        assert all(each.filename == __file__ for each in caught)
+    assert told[0] == told[1] and loaded[0] == loaded[1]
+    return told[0], loaded[0]
+
+
+LEAVES_OUT = "load_file() gives the tensors, and leaves out %s: lmcodec.numpy.load(%s) gives all"
+
+
+@pytest.mark.parametrize("write, objects, told, names", [
+    (numpy.savez_compressed, {}, ["a (compressed), e (compressed), t (compressed)", ""], []),
+    (numpy.savez, {}, None, ["a", "e", "t"]),
+    (numpy.savez, {"o": [{"b": 1}], "none": None}, ["o (Python objects), none (Python objects)", "allow_pickle=True"],
+     ["a", "e", "t"]),
+    (numpy.savez, {"n%d" % n: None for n in range(20)},
+     [", ".join("n%d (Python objects)" % n for n in range(8)) + " and 12 more", "allow_pickle=True"], ["a", "e", "t"]),
+], ids=["compressed", "stored", "objects", "many"])
+def test_what_load_file_leaves_out_of_an_npz_file(directory, write, objects, told, names):
+    path = os.path.join(directory, "a.npz")
+    write(path, a=numpy.asfortranarray(values_of("f4", (300, 40))), e=numpy.zeros((3, 0)), t=numpy.array(["text"]),
+          **{name: numpy.array(value, dtype=object) for name, value in objects.items()})
+    assert warned(path) == ([LEAVES_OUT % tuple(told)] if told else [], names)
+
+
+def test_what_load_file_leaves_out_of_other_files(directory):
+    path = os.path.join(directory, "o.npy")
+    numpy.save(path, numpy.array([{"a": 1}], dtype=object), allow_pickle=True)
+    assert warned(path) == ([LEAVES_OUT % ("all of it (Python objects)", "allow_pickle=True")], [])
+    path = os.path.join(directory, "a.npy")
+    numpy.save(path, numpy.zeros((3, 0)))
+    assert warned(path) == ([], ["array"])
+    path = os.path.join(directory, "a.zip")
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("readme.txt", "text")
+        file.writestr("b.npy", "no array")
+    assert warned(path) == ([LEAVES_OUT % ("readme.txt (not an array), b (not an array)", "")], [])
+    with zipfile.ZipFile(path + "2", "w") as file:
+        file.writestr("readme.txt", "text")
+        file.write(os.path.join(directory, "a.npy"), "a.npy")
+    assert warned(path + "2") == ([], ["a"])
 
 
 @pytest.mark.filterwarnings("error")

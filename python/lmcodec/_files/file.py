@@ -335,7 +335,7 @@ class File:
             return tensors[name]
         except (KeyError, TypeError):
             error = TensorNotFound("File does not contain tensor %s" % (name,))  # the text of safetensors
-            error.file, error.tensor = self._shown_name(), str(name)
+            error.file, error.tensor = self.shown_name(), str(name)
             raise error from None
 
     def coding(self, name: str) -> TensorCoding:
@@ -506,13 +506,13 @@ class File:
     def __repr__(self) -> str:
         handle = self._handle
         if handle is None:
-            return "<lmcodec.File %r, closed>" % self._shown_name()
+            return "<lmcodec.File %r, closed>" % self.shown_name()
         nbytes, stored_nbytes = _abi.st_original_nbytes(handle.pointer), _abi.st_stored_nbytes(handle.pointer)
         kind = "ratio %.3f" % (stored_nbytes / nbytes if nbytes else 1) if handle.is_archive() else "no archive"
         count = len(self._listed(handle).tensors)
-        return "<lmcodec.File %r, %d tensors, %d bytes, %s>" % (self._shown_name(), count, nbytes, kind)
+        return "<lmcodec.File %r, %d tensors, %d bytes, %s>" % (self.shown_name(), count, nbytes, kind)
 
-    def _shown_name(self) -> str:
+    def shown_name(self) -> str:
         return os.fsdecode(self._places.path)
 
     def __enter__(self) -> File:

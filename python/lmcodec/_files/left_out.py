@@ -1,6 +1,6 @@
-"""What a file of torch.save() has besides tensors, which load_file() leaves out.
+"""What a file of torch.save() or NumPy has besides tensors, which load_file() leaves out.
 
-The pickle of such a file is read as a graph: no class of it is looked up or made, and nothing of it is called.
+The pickle of a file of torch is read as a graph: no class of it is looked up or made, and nothing of it is called.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import struct
 import warnings
 from typing import Any, ClassVar, Iterator
 
+from . import members
 from .file import File
 from .options import Path
 from .original import Original
@@ -20,22 +21,35 @@ _START_NBYTES = 1 << 20  # of the file, in which its pickle ends: of 5,000 tenso
 _NAMES_MAX = 8  # in the warning
 _PATH_CHARS = 200  # of each
 _ARGS_MAX = 100  # of a call, and items of a tuple that is a key
+_READS_OBJECTS = "lmcodec.numpy.load(allow_pickle=True)"
 _ENTRY = struct.Struct("<4s5H3I2H")  # the local header of an entry of a ZIP file
 
 
 def warn_of_left_out(file: File, path: Path, *, stacklevel: int) -> None:
-    """Warns if a file of torch.save() has entries that are no tensors. file: it or its archive, open, at `path`."""
-    if type(file) is not File or file.container != "zip":
+    """Warns if a file of torch.save() or NumPy has entries that are no tensors. file: it or its archive, open, at
+    `path`."""
+    if type(file) is not File or file.container not in ("zip", "npy"):
         return
     try:
-        content = Original(file).read(0, _START_NBYTES) if file.is_archive else _start_of_plain(path)
-        names = list(_names(_object_of(content), "", {}, set()))
-    except Exception:  # no file of torch, a long pickle, or one that is not understood: nothing can be said
+        names, reader = _left_out_of(file, path)
+    except Exception:  # a long pickle, or a file that is not understood: nothing can be said
         return
     if names:
         more = " and %d more" % (len(names) - _NAMES_MAX) if len(names) > _NAMES_MAX else ""
-        warnings.warn("%s: load_file() gives the tensors, and leaves out %s%s: lmcodec.torch.load() gives all"
-                      % (os.fsdecode(path), ", ".join(names[:_NAMES_MAX]), more), stacklevel=stacklevel + 1)
+        warnings.warn("%s: load_file() gives the tensors, and leaves out %s%s: %s gives all"
+                      % (os.fsdecode(path), ", ".join(names[:_NAMES_MAX]), more, reader), stacklevel=stacklevel + 1)
+
+
+def _left_out_of(file: File, path: Path) -> tuple[list[str], str]:
+    """What is left out, and the call that gives all."""
+    if file.container == "npy":
+        return [] if file.tensors else ["all of it (%s)" % members.OBJECTS], _READS_OBJECTS
+    content = Original(file).read(0, _START_NBYTES) if file.is_archive else _start_of_plain(path)
+    if members.is_of_torch(content):
+        return list(_names(_object_of(content), "", {}, set())), "lmcodec.torch.load()"
+    found = members.left_out(file)
+    reader = _READS_OBJECTS if members.OBJECTS in found.values() else "lmcodec.numpy.load()"
+    return ["%s (%s)" % (name[:_PATH_CHARS], reason) for name, reason in found.items()], reader
 
 
 # ---- the start of the file ----

@@ -366,7 +366,7 @@ class RemoteFile(File):
         self._root = None
         super().close()
 
-    def _shown_name(self) -> str:
+    def shown_name(self) -> str:
         return hide_secrets(self._made_of[0])
 
     def __enter__(self) -> RemoteFile:
