@@ -1,5 +1,7 @@
 """lmcodec.numpy and lmcodec.flax in the place of the modules of safetensors."""
+import io
 import os
+import pickle
 import warnings
 import zipfile
 
@@ -204,6 +206,58 @@ def test_what_load_file_leaves_out_of_other_files(directory):
         file.writestr("readme.txt", "text")
         file.write(os.path.join(directory, "a.npy"), "a.npy")
     assert warned(path + "2") == ([], ["a"])
+
+
+@pytest.mark.parametrize("tensor", ["a", "f", "big endian", "pair"])
+def test_plain_npz_files_are_verified(directory, tensor):
+    """By the CRC-32 of the members whose tensors are read whole, wherever the damage is."""
+    arrays = {"a": values_of("f4", (1000, 700)), "f": numpy.asfortranarray(values_of("f8", (30, 40))),
+              "big endian": numpy.arange(500, dtype=">i4"), "pair": values_of("f8", (50,)) + 1j, "none": numpy.zeros(0)}
+    path = os.path.join(directory, "a.npz")
+    numpy.savez(path, **arrays)
+    sound = lmcodec.numpy.load_file(path)
+    with zipfile.ZipFile(path) as file:
+        entry = file.getinfo(tensor + ".npy")
+    for place in (entry.header_offset + 300, entry.header_offset + entry.compress_size - 8):
+        with open(path, "r+b") as file:
+            file.seek(place)
+            byte = file.read(1)[0]
+            file.seek(place)
+            file.write(bytes([byte ^ 1]))
+        out = {name: numpy.zeros_like(array) for name, array in sound.items()}
+        with lmcodec.safe_open(path, "np") as file:
+            copy = pickle.loads(pickle.dumps(file))
+            for read in (lambda: lmcodec.numpy.load_file(path), lambda: lmcodec.numpy.load_into(out, path),
+                         lambda: file.get_tensor(tensor), lambda: copy.get_tensor(tensor),
+                         lambda: lmcodec.numpy.load_file(path, dtype="float32")):
+                with pytest.raises(lmcodec.ChecksumError, match="a.npz: member %s.npy: the CRC-32" % tensor) as caught:
+                    read()
+                assert (caught.value.file, caught.value.tensor) == (path, tensor)
+            assert not any(array.any() for array in out.values())
+            others = [name for name in arrays if name != tensor]
+            assert same(file.get_tensors(others), {name: sound[name] for name in others})
+        with pytest.raises(zipfile.BadZipFile, match="CRC"):
+            numpy.load(path)[tensor]
+        with open(path, "r+b") as file:
+            file.seek(place)
+            file.write(bytes([byte]))
+    assert same(lmcodec.numpy.load_file(path), sound)
+
+
+def test_the_list_of_members_is_damaged(directory):
+    path = os.path.join(directory, "a.npz")
+    with zipfile.ZipFile(path, "w") as file:
+        entry = zipfile.ZipInfo("a.npy")
+        entry.extra = b"\1\0\4\0text"
+        room = io.BytesIO()
+        numpy.save(room, numpy.zeros(100))
+        file.writestr(entry, room.getvalue())
+    content = open(path, "rb").read()
+    at = content.rindex(b"\1\0\4\0text")
+    with open(path, "wb") as file:
+        file.write(content[:at + 2] + b"\xff" + content[at + 3:])
+    with pytest.raises(lmcodec.DataError, match="a.npz: the list of the ZIP file's members cannot be read"):
+        lmcodec.numpy.load_file(path)
 
 
 @pytest.mark.filterwarnings("error")

@@ -1,4 +1,4 @@
-"""The members of a ZIP file such as numpy.savez() writes: those that are no tensors."""
+"""Members of a ZIP file, such as numpy.savez() writes: those that are no tensors, and the checksums of the others."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import bisect
 import io
 import os
 import zipfile
-from typing import Any, NamedTuple
+import zlib
+from typing import Any, Iterable, NamedTuple
 
-from .._errors import DataError
-from .file import File
+from .._errors import ChecksumError, DataError
+from .file import File, TensorInfo
 from .original import Original
 
+_PIECE_NBYTES = 1 << 20  # of a member that are read at once
+_START_NBYTES = 1 << 10  # of a file, in which the name of its first member ends, if it is one of torch
 _HEADER_NBYTES = 1 << 12  # of an array, in which its dtype is named
 _LOCAL_NBYTES, _LENGTHS_AT = 30, 26  # of the local header of a member, before its name
 _ARRAY = ".npy"
@@ -25,6 +28,7 @@ class Member(NamedTuple):
     name: str
     begin: int
     end: int
+    crc: int
     is_compressed: bool
 
 
@@ -70,12 +74,12 @@ def members_of(file: File) -> list[Member]:
         with zipfile.ZipFile(io.BufferedReader(_Stream(original))) as opened:
             found = opened.infolist()
     except (zipfile.BadZipFile, NotImplementedError) as error:
-        raise DataError("%s: the list of its members cannot be read: %s" % (file.shown_name(), error)) from None
+        raise _told(DataError, file, "the list of the ZIP file's members cannot be read: %s" % error) from None
     members = []
     for info in sorted(found, key=lambda info: info.header_offset):
         local = original.read(info.header_offset, info.header_offset + _LOCAL_NBYTES)
         begin = info.header_offset + _LOCAL_NBYTES + _length(local, 0) + _length(local, 1)
-        members.append(Member(info.filename, begin, begin + info.compress_size, info.compress_type != 0))
+        members.append(Member(info.filename, begin, begin + info.compress_size, info.CRC, info.compress_type != 0))
     return members
 
 
@@ -95,6 +99,42 @@ def left_out(file: File) -> dict[str, str]:
     return found
 
 
+class Checksums:
+    """Verifies the tensors of a plain file of numpy.savez() by the CRC-32 of its members, as numpy.load() does. Does
+    nothing for other files."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Original, list[Member], list[int]] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Checksums, ()
+
+    def check(self, file: File, tensors: Iterable[TensorInfo]) -> None:
+        """Reads the members that hold these tensors. file: always the same. Raises ChecksumError, DataError."""
+        if type(file) is not File or file.is_archive or file.container != "zip":
+            return
+        if self._known is None:
+            original = Original(file)
+            members = [] if is_of_torch(original.read(0, _START_NBYTES)) else members_of(file)
+            self._known = original, members, [member.begin for member in members]
+        (original, members, begins), handle = self._known, file.open_handle()
+        places = {bisect.bisect_right(begins, handle.origin(tensor.number)[0]) - 1
+                  for tensor in tensors if tensor.nbytes}
+        for member in (members[place] for place in sorted(places - {-1})):
+            if member.name.endswith(_ARRAY) and not member.is_compressed and _crc_of(original, member) != member.crc:
+                raise _told(ChecksumError, file, "member %s: the CRC-32 does not match" % member.name,
+                            member.name[:-len(_ARRAY)])
+
+
+def _crc_of(original: Original, member: Member) -> int:
+    crc, room = 0, memoryview(bytearray(min(_PIECE_NBYTES, member.end - member.begin)))
+    for at in range(member.begin, member.end, _PIECE_NBYTES):
+        piece = room[:member.end - at]
+        original.read_into(at, piece)
+        crc = zlib.crc32(piece, crc)
+    return crc
+
+
 def _origins(file: File) -> list[int]:
     handle = file.open_handle()
     return sorted(handle.origin(tensor.number)[0] for tensor in file.tensors.values() if tensor.view_of is None)
@@ -104,3 +144,9 @@ def _length(local: bytes, number: int) -> int:
     """Of the name of a member (0), or of what follows it (1)."""
     at = _LENGTHS_AT + 2 * number
     return int.from_bytes(local[at:at + 2], "little")
+
+
+def _told(kind: type[DataError], file: File, text: str, tensor: str | None = None) -> DataError:
+    error = kind("%s: %s" % (file.shown_name(), text))
+    error.file, error.tensor = file.shown_name(), tensor
+    return error

@@ -9,6 +9,7 @@ from .._arrays import Arrays, arrays_of
 from .._errors import ArgumentError, ClosedError
 from .file import File, TensorInfo
 from .into import Target, convert, targets_of
+from .members import Checksums
 from .options import Path, Progress
 from .progress import ProgressCall, call_of, part_of
 from .slices import Slice
@@ -37,6 +38,7 @@ class safe_open:
         self._file: File | None = _file_of(filename, base, base_dirs, storage_options)
         self._arrays: Arrays = arrays_of(framework, device)
         self._threads = threads
+        self._checksums = Checksums()
 
     def keys(self) -> list[str]:
         """Names of the tensors, sorted."""
@@ -77,6 +79,8 @@ class safe_open:
         dtype: of the framework: new tensors of floating point are converted to it while they are read.
         progress(done bytes, all bytes) is called while the file is read. An exception from it ends the call.
 
+        A plain file of numpy.savez() has a CRC-32 for each array. It is verified before the array is read.
+
         Raises as get_tensor() does, and TypeError or ArgumentError for an array in `out` that is none of the framework,
         has another shape, or cannot be written. Of `out`, nothing has been written if a name, a shape, a dtype or the
         base is wrong. After any other exception each array there holds old content, new content, or both mixed.
@@ -89,6 +93,7 @@ class safe_open:
         refused: list[str] = []
         loader = self._arrays.loader
         targets = targets_of(file, self._arrays, wanted, out, dtype)
+        self._checksums.check(file, wanted.values())
         if loader is not None:
             for_device = {name: tensor for name, tensor in wanted.items() if name not in targets}
             results, refused = loader.load(file, for_device, threads=self._threads, progress=call)
@@ -123,7 +128,7 @@ class safe_open:
 
     def close(self) -> None:
         """Closes the file, as the end of `with` does. Its slices stay usable."""
-        self._file = None
+        self._file, self._checksums = None, Checksums()
 
     def __repr__(self) -> str:
         if self._file is None:
