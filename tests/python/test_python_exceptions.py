@@ -72,6 +72,22 @@ def test_a_step_that_is_missing(directory):
         assert isinstance(caught.value, lmcodec.StepNotFound) and isinstance(caught.value, lmcodec.ArgumentError)
 
 
+def test_a_run_that_does_not_exist(directory):
+    path = os.path.join(directory, "run")
+    run = lmcodec.Run(path)
+    assert run.steps() == list(run) == [] and len(run) == 0 and run.latest is None and 1 not in run and run
+    for call in (lambda: run[1], lambda: run.checkout(1).__enter__()):
+        with pytest.raises(lmcodec.StepNotFound, match="run: there is no step 1"):
+            call()
+    for call in (run.info, run.verify, run.repair, lambda: run.keep(1), lambda: run.drop(1), lambda: run.path(1),
+                 lambda: run.load(1), lambda: run.open(1), lambda: run.get_tensor(1, "x"),
+                 lambda: run.restore(1, path + ".back"), lambda: run.compare(1, directory)):
+        with pytest.raises(FileNotFoundError) as caught:
+            call()
+        assert caught.value.filename == path
+    assert os.listdir(directory) == []
+
+
 @pytest.mark.parametrize("content", [b"hello, this is a text and no model\n", b"\xff" * 1000], ids=["text", "ones"])
 def test_a_file_of_another_kind_is_bad_data(directory, content):
     path = os.path.join(directory, "text")

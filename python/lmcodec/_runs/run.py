@@ -82,9 +82,9 @@ class Run:
     bytes after) and step_done(event, step) are called from other threads, one at a time; an exception from them ends
     the call. The events of steps are "added", "already there", "re-based", "dropped" and "verified".
 
-    Methods raise FileNotFoundError (no such directory; those that list steps find none there), ArgumentError (it is not
-    a run), StepNotFound, DataError (a broken run.json, damaged archives), UnsupportedError (written by a newer
-    version), other OSError, MemoryError.
+    Methods raise FileNotFoundError (no such directory; steps(), latest, len(), `in` and iteration find no step there,
+    run[step] and checkout() raise StepNotFound), ArgumentError (it is not a run), StepNotFound, DataError (a broken
+    run.json, damaged archives), UnsupportedError (written by a newer version), other OSError, MemoryError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -141,7 +141,10 @@ class Run:
 
     def __contains__(self, step: object) -> bool:
         """`3010 in run`."""
-        number = operator.index(step)  # type: ignore[arg-type]
+        try:
+            number = operator.index(step)  # type: ignore[arg-type]
+        except TypeError:
+            return False
         return any(found.step == number for found in self.steps())
 
     def path(self, step: SupportsIndex, file: str | None = None) -> str:
