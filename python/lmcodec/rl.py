@@ -36,8 +36,8 @@ _INDEX = "model.safetensors.index.json"
 
 def versions(root: Path) -> list[Step]:
     """The versions in a root, by rising number: `step` is the version, `base` the one that it needs. An empty
-    list if the directory does not exist. Raises as Run.steps() does."""
-    return Run(root).steps()
+    list if the directory does not exist. Raises ArgumentError (a URL), and as Run.steps() does."""
+    return Run(_local(root)).steps()
 
 
 def publish(checkpoint_dir: Path, root: Path, version: int | None = None, *, key_every: int | None = None,
@@ -54,12 +54,13 @@ def publish(checkpoint_dir: Path, root: Path, version: int | None = None, *, key
     level: "default", "fast" or "max". threads: None for one per core. progress(done bytes, all bytes).
 
     The same version again is a success if the content is equal. Raises FileExistsError (other content), ArgumentError
-    (no version in the name, one below the newest, a directory of deltas of slime or miles), NotADirectoryError, and as
-    Run.add() does.
+    (no version in the name, one below the newest, a directory of deltas of slime or miles, a URL), NotADirectoryError,
+    and as Run.add() does.
     """
     if last is not None and last < 1:
         raise ArgumentError("last is 1 or more, not %d" % last)
-    folder, run, shown = os.fsdecode(checkpoint_dir), Run(root), os.fsdecode(root)
+    folder, shown = os.fsdecode(checkpoint_dir), _local(root)
+    run = Run(root)
     number = _version_of(folder) if version is None else version
     if not os.path.isdir(folder):
         raise NotADirectoryError(errno.ENOTDIR, "no checkpoint directory", folder)
@@ -93,9 +94,9 @@ def pull(root: Path, local_dir: Path, target_version: int | None = None, *, forc
         checkpoint. False: these are refused.
 
     Several threads and processes may pull to one directory: they wait for each other. Raises StepNotFound (the version,
-    or one that it needs, is missing), ArgumentError (what `force` allows), and as restore() does.
+    or one that it needs, is missing), ArgumentError (what `force` allows, a URL), and as restore() does.
     """
-    run, shown, local = Run(root), os.fsdecode(root), LocalCheckpoint(os.fsdecode(local_dir))
+    run, shown, local = Run(root), _local(root), LocalCheckpoint(_local(local_dir))
     steps = {step.step: step for step in run.steps()}
     if not steps:
         raise StepNotFound("%s: there is no version" % shown)
@@ -182,6 +183,14 @@ def _link(folder: str, link_dir: str) -> None:
 
 
 # ---- the root ----
+
+def _local(directory: Path) -> str:
+    """The name of a directory. Raises ArgumentError for a URL."""
+    shown = os.fsdecode(directory)
+    if "://" in shown and not os.path.exists(shown):
+        raise ArgumentError("%s: versions and checkpoints are in local or shared directories, not at URLs" % shown)
+    return shown
+
 
 def _version_of(folder: str) -> int:
     found = _NAME.search(os.path.basename(os.path.abspath(folder)))

@@ -120,6 +120,13 @@ def test_a_url_is_no_path(name):
         getattr(lmcodec, name)("s3://bucket/model.lmc")
 
 
+def test_a_url_is_no_run_without_steps():
+    run = lmcodec.Run("s3://bucket/run")
+    for call in (run.steps, run.info, lambda: list(run), lambda: run[1], lambda: run.load(1)):
+        with pytest.raises(FileNotFoundError, match="lmcodec.remote"):
+            call()
+
+
 @pytest.mark.parametrize("shown, name", [
     (r"a\"b", b'a"b'), (r"a\\b", b"a\\b"), (r"a\nb", b"a\nb"), (r"\xff\x80", b"\xff\x80"), (r"\u0000\u001b", b"\0\x1b"),
     (r"\u2028\ufeff", "\u2028\ufeff".encode()), (r"\\n\\xff\\u2028\\\"", rb'\n\xff\u2028\"'), ("\xe9\U0001f600", None),

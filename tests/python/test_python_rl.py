@@ -101,6 +101,16 @@ def five(place):
 
 # ---- the good case ----
 
+def test_urls_are_no_directories(directory):
+    folder = write(os.path.join(directory, "weight_v000001"), 1)
+    for call in (rl.versions, lambda url: rl.publish(folder, url),
+                 lambda url: rl.pull(url, os.path.join(directory, "local"), 1), lambda url: rl.pull(directory, url)):
+        with pytest.raises(ArgumentError, match="memory://root: .* not at URLs") as caught:
+            call("memory://root")
+        assert not isinstance(caught.value, StepNotFound)
+    assert os.listdir(directory) == ["weight_v000001"]
+
+
 def test_twenty_versions(place):
     for number in range(1, 21):
         previous = place.version(number - 1) if number > 1 else None

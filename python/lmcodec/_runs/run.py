@@ -99,11 +99,13 @@ class Run:
     # ---- what is there ----
 
     def steps(self) -> list[Step]:
-        """The steps, by rising number. An empty list if the directory does not exist."""
+        """The steps, by rising number. An empty list if the directory does not exist; FileNotFoundError for a URL."""
         try:
             with self._opened() as run:
                 return _steps_of(run)
         except FileNotFoundError:
+            if b"://" in self._path:
+                raise
             return []
 
     @property
