@@ -303,6 +303,10 @@ def _listed(what: str, names: Any) -> str:
 
 def _entries(tensors: Any) -> list[writer.Entry]:
     check_dense_and_unshared(tensors)
+    for name, tensor in tensors.items():
+        if tensor.dim() == 0 and NAMES.get(tensor.dtype) == "F4":
+            raise ArgumentError("tensor %r: files have no shape for the two values of %s without dimensions: save "
+                                "tensor.reshape(1)" % (name, tensor.dtype))
     return [_entry(name, tensor) for name, tensor in tensors.items()]
 
 

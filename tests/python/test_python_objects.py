@@ -230,7 +230,8 @@ def test_what_load_file_leaves_out_is_named(directory):
     weight = torch.randn(300, 400)
     told = left_out({"step": 7, "model": {"weight": weight, "eps": 1e-5, "more": [weight, "text"]}, "none": None,
                      "args": {"lr": 0.1}, "empty": {}}, directory)
-    assert len(told) == 1 and "leaves out step, model.eps, model.more.1, args:" in told[0]
+    assert len(told) == 1 and "leaves out step, model.eps, model.more.1, none, args:" in told[0]
+    assert "leaves out n:" in left_out({"weight": weight, "n": None}, directory)[0]
     assert "lmcodec.torch.load()" in told[0]
     assert left_out({"weight": weight, "b": torch.nn.Parameter(torch.zeros(3))}, directory) == []
     assert left_out(Module().state_dict(), directory) == []

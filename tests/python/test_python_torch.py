@@ -152,6 +152,18 @@ def test_what_is_refused(directory):
     assert lmcodec.torch.load_file(path)["b"].shape == (5, 8)
 
 
+@pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason=(
+    "left out: a torch without fp4; another environment of the part `python` has one"))
+def test_fp4_without_dimensions(directory):
+    """It is two values, which are a shape of their own in a file."""
+    tensor = torch.tensor(0x21, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    path = os.path.join(directory, "a.lmc")
+    for call in (lmcodec.torch.save, lambda tensors: lmcodec.torch.save_file(tensors, path)):
+        with pytest.raises(lmcodec.ArgumentError, match=r"tensor 'a': .* torch.float4_e2m1fn_x2 .*reshape\(1\)"):
+            call({"a": tensor})
+    assert lmcodec.torch.load(lmcodec.torch.save({"a": tensor.reshape(1)}))["a"].view(torch.uint8).tolist() == [0x21]
+
+
 def test_tensors_with_gradients_and_conjugates_are_written(directory):
     path = os.path.join(directory, "a.lmc")
     values = torch.complex(torch.arange(4.0), torch.ones(4))

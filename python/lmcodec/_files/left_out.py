@@ -150,8 +150,8 @@ for _opcode, _step in ((pickle.SETITEMS, 2), (pickle.DICT, 2), (pickle.ADDITEMS,
 # ---- names ----
 
 def _names(value: Any, path: str, known: dict[int, bool], seen: set[int]) -> Iterator[str]:
-    """Paths of the largest parts that have no tensor. Those that say nothing are no loss. seen: ids of what has one."""
-    if value is None or isinstance(value, (dict, list, tuple)) and not value:
+    """Paths of the largest parts that have no tensor. Empty ones are no loss. seen: ids of what has one."""
+    if isinstance(value, (dict, list, tuple)) and not value:
         return
     if not _has_tensor(value, known):
         yield path or "all of it"
