@@ -272,6 +272,35 @@ def test_errors_name_the_file(src, dst):
         assert src in str(caught.value)
 
 
+@pytest.mark.parametrize("options, reason", [
+    ({"compression": h5.LMC()}, "lmc: chunk: "), ({"compression": h5.LMC(), "shuffle": True}, "lmc: chunk: "),
+    ({"compression": "gzip"}, "filter returned failure"), ({"fletcher32": True}, "filter returned failure")],
+    ids=["lmc", "shuffle and lmc", "gzip", "fletcher32"])
+def test_a_dataset_that_cannot_be_read_is_named(src, dst, weights, options, reason):
+    """With the reason of LMC's filter if that failed: an earlier failure of it is none of another filter."""
+    with h5py.File(src, "w") as file:
+        file["sound"] = weights
+        dataset = file.create_dataset("parts/w", data=weights, chunks=(64, 1024), **options)
+        stored = bytearray(dataset.id.read_direct_chunk((64, 0))[1])
+        stored[len(stored) // 2] ^= 1
+        dataset.id.write_direct_chunk((64, 0), bytes(stored))
+    for _ in range(2):
+        with pytest.raises(OSError) as caught:
+            h5.repack(src, dst)
+        assert str(caught.value).startswith("%s: dataset /parts/w: " % src) and reason in str(caught.value)
+        assert ("lmc: " in str(caught.value)) == ("lmc" in reason) == bool(h5.last_error())
+        fail_in_the_filter(src + ".other", weights)
+
+
+def fail_in_the_filter(path, weights):
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("w", data=weights, chunks=(64, 1024), compression=h5.LMC())
+        dataset.id.write_direct_chunk((0, 0), b"damaged")
+        with pytest.raises(OSError):
+            dataset[()]
+    assert h5.last_error().startswith("lmc: chunk: ")
+
+
 def test_nothing_is_left(directory, src, dst, weights):
     with pytest.raises(OSError):
         h5.repack(src, dst)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from typing import Any
+from typing import Any, Callable
 
 import numpy
 
@@ -23,6 +23,7 @@ _RECORD_NBYTES_MAX = 256
 _CLASS_INTEGER, _CLASS_FLOAT, _CLASS_STRING, _CLASS_COMPOUND = 0, 1, 3, 6
 _TYPE_BIG_ENDIAN, _TYPE_COLUMNS = 0x100, 0x800
 _TYPE_DTYPE_SHIFT = 16
+_NONE_KNOWN = b"lmc: a required pointer is NULL"  # as lmc_h5_last_error() has it after a call without pointers
 _BYTES = _CLASS_STRING | (dtype_of("U8") + 1) << _TYPE_DTYPE_SHIFT  # text and flags: no element is known
 
 
@@ -53,9 +54,22 @@ def calls() -> ctypes.CDLL:
 
 
 def last_error() -> str:
-    """Why the filter last failed in this thread, or "". HDF5 1.14 and 2.0 do not report it."""
+    """Why the filter last failed in this thread, or "". HDF5 1.14 and 2.0 do not report it.
+
+    Failures of other filters, and later successes, leave the text as it is.
+    """
     text: bytes = calls().lmc_h5_last_error()
-    return text.decode("utf-8", "replace")
+    return "" if text == _NONE_KNOWN else text.decode("utf-8", "replace")
+
+
+def reason_of(read: Callable[[], object]) -> str:
+    """Why the filter makes read() fail with OSError, or "" if something else does."""
+    calls().lmc_h5_chunk_nbytes(None, 1, None)  # its failure replaces the text of an earlier one
+    try:
+        read()
+    except OSError:
+        return last_error()
+    return ""
 
 
 # ---- settings ----

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 from typing import Any, Callable, Iterator
 
 import h5py
 import numpy
-from h5py import h5a, h5d, h5g, h5l, h5o, h5p, h5r, h5s, h5t
+from h5py import h5a, h5d, h5f, h5g, h5i, h5l, h5o, h5p, h5r, h5s, h5t
 
+from .._chunks.stored_chunks import reason_of
 from .._errors import UnsupportedError
 
 _MERGE_COMMITTED_DTYPES = 0x40  # H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG
@@ -143,7 +145,7 @@ class Copier:
             if count:
                 space.select_hyperslab(first, count)
             values = numpy.empty(count, dtype=_dtype(dataset))
-            dataset.read(memory, space, values)
+            read_elements(dataset, memory, space, values)
             if has_references:
                 self._open_references.append(functools.partial(self._write_translated, copy, memory, space, values))
             else:
@@ -215,6 +217,21 @@ class Copier:
         if is_region:
             return h5r.create(self._target, path, h5r.DATASET_REGION, h5r.get_region(reference, self._source))
         return h5r.create(self._target, path, h5r.OBJECT)
+
+
+def read_elements(dataset: Any, memory: Any, space: Any, elements: Any, datatype: Any = None) -> None:
+    """dataset.read(), whose OSError names the file and the dataset, and says why if LMC's filter failed."""
+    def read() -> None:
+        dataset.read(memory, space, elements, mtype=datatype)
+
+    try:
+        read()
+    except OSError as error:
+        file, name = os.fsdecode(h5f.get_name(dataset)), _shown(h5i.get_name(dataset) or b"?")
+        text = "dataset %s: %s" % (name, reason_of(read) or error.strerror or error)
+        if error.errno is None:
+            raise OSError("%s: %s" % (file, text)) from error
+        raise OSError(error.errno, text, file) from error
 
 
 def _key(thing: Any) -> Any:

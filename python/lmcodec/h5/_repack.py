@@ -19,7 +19,7 @@ from .._files.options import Sizes
 from ._compress import CHUNK_NBYTES, MIN_NBYTES, chunks_for
 from ._filter import FILTER_ID, LMC, set_filter
 from ._inspect import open_to_read
-from ._objects import Copier, is_fixed
+from ._objects import Copier, is_fixed, read_elements
 
 _SHUFFLE, _FLETCHER32 = 2, 3
 _KEPT = {_SHUFFLE, _FLETCHER32, FILTER_ID}  # no other compression
@@ -56,7 +56,8 @@ def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: s
     Attributes, links, references, committed datatypes, fill values, limits of the shape, orders of creation, fletcher32
     and the user block are kept, and the permissions and the modification time of the file. Elements are copied as they
     are stored. `dst` appears whole, or not at all.
-    Raises FileExistsError, other OSError, RuntimeError (of HDF5), UnsupportedError, ArgumentError.
+    Raises FileExistsError, other OSError (a dataset that cannot be read is named, with the reason if LMC's filter
+    failed), RuntimeError (of HDF5), UnsupportedError, ArgumentError.
     """
     source_path, target_path = os.fspath(src), os.path.realpath(dst) if overwrite else os.fspath(dst)
     if not overwrite and os.path.lexists(target_path):
@@ -186,7 +187,7 @@ def _copy_elements(source: Any, target: Any, chunk: Sequence[int], is_same_chunk
         source_space.select_hyperslab(first, count)
         target_space.select_hyperslab(first, count)
         elements = numpy.empty(math.prod(count) * datatype.get_size(), dtype="u1")
-        source.read(memory, source_space, elements, mtype=datatype)
+        read_elements(source, memory, source_space, elements, datatype)
         target.write(memory, target_space, elements, mtype=datatype)
 
 
