@@ -290,7 +290,7 @@ emulated() { # PACKAGES EMULATOR SETS
 }
 
 beside_native_build() { # BUILD EMULATOR SETS
-  run_ctest "$1" "$1" unit
+  run_ctest "$1" "$1" unit --timeout 900
   run_pytest "$1-frames" "$lmc_pytest" tests/format/cross -n "$lmc_jobs" --cross "build/$1" --emulator "$2" \
     --sets "$3"
 }
