@@ -9,7 +9,6 @@
 #include "safetensors/files/folder.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Of a list or mark, from its start: the format stands there. */

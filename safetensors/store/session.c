@@ -453,8 +453,8 @@ static lmc_status read_list(st_store_session *store, st_store_access access)
                              : st_store_read_mark(store->options->allocator, store->path, store->diag);
     if (!is_repair && !(status == LMC_ERR_ARG && may_make))
         return status;
-    if (status == LMC_ERR_NOMEM ||
-        status == LMC_ERR_UNSUPPORTED) /* a later version's says what is not known here */
+    /* the list of a later version is not rewritten: it may say what is not known here */
+    if (status == LMC_ERR_NOMEM || status == LMC_ERR_UNSUPPORTED)
         return status;
     *store->diag = before;
     if (status != LMC_OK)
