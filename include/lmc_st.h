@@ -229,7 +229,8 @@ typedef void (*lmc_st_fault_fn)(void *user, const lmc_st_diag *diag);
 
 /* LMC_INIT() sets struct_size. Callbacks may be NULL. They are called by one thread at a time, which may be one that
  * the call has started. Fields that several structs have:
- *  force       1: replace an existing output. LMC_ERR_ARG if it is a run or store, or in one (lmc_store_locate()).
+ *  force       1: replace an existing output. LMC_ERR_ARG if it is a run or store (lmc_store_locate()), is in one, or
+ *              holds one.
  *              0: LMC_ERR_ARG with os_errno EEXIST.
  *  no_fsync    1: leave it to the system when the output reaches the disk.
  *  has_in_fd   1: in_fd is read, and has_out_fd 1: out_fd is written to. The paths then serve messages only, and the

@@ -57,9 +57,10 @@ typedef enum lmc_store_kind LMC_OF_INT {
     LMC_STORE_MODELS = 2 /* its file store.json is the mark of a store */
 } lmc_store_kind;
 
-/* Finds the nearest run or store that a path is in. Other programs' files of these names do not count, but a file that
- * cannot be read does.
- *  path: of a file or directory; its last component need not exist. Links are followed.
+/* Finds the nearest run or store that a path is in. Other programs' files of these names do not count, nor do the
+ * copies in a converted directory; a file that cannot be read does.
+ *  path: of a file or directory; its last component need not exist. Links to directories are followed; a link to a file
+ *    is where its name is.
  *  *kind: LMC_STORE_NONE if there is none.
  *  *depth: 0: the path is the run or store itself; 1: it is in its top directory; and so on.
  * Error: LMC_ERR_NOMEM. */

@@ -316,7 +316,7 @@ lmc_status st_file_fail_base(const lmc_st_file *file, size_t number, const lmc_s
         diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
         "%s is not the base that is wanted: %s (hash %016llx); it holds other content%s", path, name,
         (unsigned long long)entry->content_hash,
-        could_be_named ? " (a search compares samples; --base names another file, or repair the run)" : "");
+        could_be_named ? " (a search compares samples; --base names another file, or repair the run or store)" : "");
 }
 
 /* ---- the chain ---- */

@@ -14,6 +14,9 @@
  * set: no such directory, out of memory. */
 char *st_true_path(const lmc_allocator *memory, const char *path);
 
+/* The same, but a link that is the last component stays as it is. */
+char *st_true_name(const lmc_allocator *memory, const char *path);
+
 /* 1 if the path, with links followed, is `outer` or in it; 0 also if one of them is not there. -1: out of
  * memory. */
 int st_is_within(const lmc_allocator *memory, const char *path, const char *outer);

@@ -30,14 +30,18 @@ static char *or_no_memory(char *text)
 char *st_true_path(const lmc_allocator *memory, const char *path)
 {
     char *const found = os_real_path(path);
-    if (!found && errno != ENOENT)
-        return NULL;
-    const int is_there = found != NULL;
-    char *const text = st_duplicate(memory, is_there ? found : path);
+    if (!found)
+        return errno == ENOENT ? st_true_name(memory, path) : NULL;
+    char *const text = st_duplicate(memory, found);
     free(found);
-    if (is_there || !text)
-        return or_no_memory(text);
-    /* the last component is not there */
+    return or_no_memory(text);
+}
+
+char *st_true_name(const lmc_allocator *memory, const char *path)
+{
+    char *const text = st_duplicate(memory, path);
+    if (!text)
+        return or_no_memory(NULL);
     text[lmc_path_length(text)] = '\0';
     char *const folder = lmc_directory_of(memory, text);
     char *const parent = folder ? os_real_path(folder) : NULL;

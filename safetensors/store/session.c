@@ -321,6 +321,7 @@ static lmc_status check_place(const st_store_session *store)
 {
     const lmc_allocator *const memory = store->options->allocator;
     st_kept around;
+    char shown[400];
     int is_made = 0;
     LMC_TRY(look_for_mark(store, &is_made));
     if (is_made)
@@ -330,8 +331,8 @@ static lmc_status check_place(const st_store_session *store)
     if (!around.root)
         return LMC_OK;
     st_diag_set_file(store->diag, store->path);
-    st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is in the store or run %.400s: choose another place",
-            around.root);
+    lmc_text_escape(shown, sizeof shown, around.root, strlen(around.root));
+    st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is in the store or run %s: choose another place", shown);
     st_release(memory, around.root);
     return LMC_ERR_ARG;
 }

@@ -58,6 +58,72 @@ def test_not_replaced_within(tool, directory):
             tool.run("get", file, "embed", "-o", target, "-f").expect(2, "is in the ")
 
 
+def test_not_replaced_around(tool, directory):
+    """A directory that holds one, at any depth."""
+    outer = os.path.join(directory, "outer")
+    inner = os.path.join(outer, "a", "b")
+    os.makedirs(inner)
+    kept_of(tool, inner)
+    tree = small_tree(os.path.join(directory, "tree"))
+    tool.run("convert", tree).expect(0)
+    with Untouched(directory):
+        tool.run("convert", tree, "-o", outer, "-f").expect(2, "holds the ", "no output replaces")
+        tool.run("restore", tree + ".lmc", "-o", outer, "-f").expect(2, "holds the ", "no output replaces")
+
+
+def test_a_long_list(tool, directory):
+    """What else is in a list may come before what tells that it is one."""
+    run = kept_of(tool, directory)[0]
+    path = os.path.join(run, "run.json")
+    sound = read(path)
+    tree = small_tree(os.path.join(directory, "tree"))
+    for fill in (4080, 4085, 4090, 4095, 70000):
+        in_directory(run, b'{"note":"%s",' % (b"x" * fill) + sound[1:], "run.json")
+        tool.run("run", "verify", run).expect(0)
+        with Untouched(directory):
+            tool.run("convert", tree, "-o", run, "-f").expect(2, "is a run")
+
+
+def test_links_to_archives(tool, directory):
+    """A link is where its name is, whatever it leads to."""
+    files = kept_of(tool, directory)[1]
+    archive = os.path.join(files, "10", "step10.safetensors.lmc")
+    elsewhere, link = os.path.join(directory, "elsewhere.lmc"), os.path.join(directory, "link.lmc")
+    os.rename(archive, elsewhere)
+    os.symlink(elsewhere, archive)
+    os.symlink(archive, link)
+    file = in_directory(directory, small_model(1))
+    with Untouched(directory):
+        tool.run("convert", file, "-o", archive, "-f").expect(2, "is in the run")
+        tool.run("run", "get", files, "20", "layers.0", "-o", archive, "-f").expect(2, "would be in a run")
+        tool.run("restore", "--rm", archive, "-o", os.path.join(directory, "out")).expect(2, "run drop")
+    tool.run("convert", file, "-o", link, "-f").expect(0)
+    check(not os.path.islink(link), "the link was followed")
+    tool.run("run", "verify", files).expect(0)
+
+
+def test_a_converted_run(tool, directory):
+    """A converted directory is no run, though it has the list of one."""
+    run = kept_of(tool, directory)[0]
+    in_directory(run, small_model(1), "m.safetensors")
+    tool.run("convert", "-q", run).expect(0)
+    tool.run("convert", "-q", run, "-f").expect(0)
+    os.rename(run, run + ".old")
+    tool.run("restore", "--rm", run + ".lmc").expect(0)
+    check(not os.path.exists(run + ".lmc"), "the converted directory stayed")
+    tool.run("run", "verify", run).expect(0)
+
+
+def test_names_in_messages(tool, directory):
+    outer = os.path.join(directory, "a\nb\x1b[31m")
+    os.mkdir(outer)
+    run, file = kept_of(tool, outer)[0], in_directory(directory, small_model(1))
+    for arguments in (("convert", file, "-o", os.path.join(run, "run.json"), "-f"),
+                      ("store", "add", os.path.join(run, "s"), file)):
+        got = tool.run(*arguments).expect(2, "a\\nb\\u001b[31m")
+        check(got.stderr.count("\n") == 1 and "\x1b" not in got.stderr, got.stderr)
+
+
 def test_files_of_other_programs(tool, directory):
     """Files of these names make no run and no store, wherever they are."""
     outer = os.path.join(directory, "outer")

@@ -119,6 +119,11 @@ class ChainFile:
         for file, owner in self._line(number):
             yield file._tail_nbytes(owner) if file.handle.is_archive() else 0
 
+    def block_nbytes(self, number: int) -> int:
+        """Bytes of the blocks that a tensor of an archive is stored in."""
+        head = self._head(self.handle.owner(number))
+        return int(min(head.block_nbytes, head.content_nbytes))
+
     def _tail_nbytes(self, owner: int) -> int:
         return int(self._head(owner).tail_nbytes)
 

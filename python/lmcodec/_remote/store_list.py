@@ -140,7 +140,9 @@ class Contents:
             if value["version"] > 1:
                 raise UnsupportedError("%s: this run has version %d; this package knows version 1"
                                        % (self._shown(RUN_LIST), value["version"]))
-            entries = {int(entry["step"]): entry for entry in value["steps"]}
+            entries = {entry["step"]: entry for entry in value["steps"]}
+            if not all(type(step) is int for step in entries):
+                raise TypeError("a step is no integer")
         except (LookupError, TypeError, ValueError) as error:
             raise DataError("%s: is not the list of a run: %s" % (self._shown(RUN_LIST), error)) from None
         return {str(step): entries[step] for step in sorted(entries) if step >= 0}

@@ -8,6 +8,7 @@ fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 from lmcodec import ArgumentError, DataError, Run, Store  # noqa: E402
+from lmcodec.numpy import save_file  # noqa: E402
 
 from kept import layers, tuned  # noqa: E402
 from remote_files import check_equal  # noqa: E402
@@ -102,17 +103,39 @@ def test_models_whose_bases_stay(directory, url):
     check_all(url, {**models, "d": arrays(6)})
 
 
-def test_a_base_with_the_same_time_and_other_content(directory, url):
-    """The time says nothing if a small tensor differs."""
+@pytest.mark.parametrize("changed", [["norm"], ["layers.0"]])
+def test_a_base_with_the_same_time_and_other_content(directory, url, changed):
+    """The time says nothing if a tensor differs that has the same blocks."""
     models = chain_of("ab")
     store = store_of(directory, models)
     path = store.path("a", "model.safetensors")
     os.utime(path, (1e9, 1e9))
     store.push(url)
     store.drop("b", fsync=False)
-    store.add("a", tuned(arrays(1), 5), force=True, fsync=False)
+    other = tuned(arrays(1), 5)
+    store.add("a", {**arrays(1), **{name: other[name] for name in changed}}, force=True, fsync=False)
     os.utime(path, (1e9, 1e9))
     check_refused(store, url, "b needs a")
+
+
+def test_copies_that_are_named_like_archives(directory, url):
+    """They have no bases, whatever they look like."""
+    store = store_of(directory, chain_of("a"))
+    model = os.path.join(directory, "m")
+    with store.checkout("a", directory) as path:
+        os.makedirs(model)
+        os.rename(path, os.path.join(model, "weights.safetensors"))
+    with open(os.path.join(model, "x.lmc"), "wb") as file:
+        file.write(b"GGUF" + b"\xff" * 60)
+    store.add(model, fsync=False)
+    store.push(url)
+    store.drop("m", fsync=False)
+    store.add("c", arrays(5), fsync=False)
+    store.add("c", arrays(6), force=True, fsync=False)
+    store.push(url)
+    store.add("c", arrays(7), force=True, fsync=False)
+    store.push(url)
+    assert list(Store(url)) == ["a", "c", "m"]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -219,20 +242,62 @@ def test_steps_whose_base_is_replaced(directory, url):
     check_all(url, {1: steps[1], 2: arrays(9), 4: steps[4], 5: steps[5]})
 
 
-def test_what_the_list_there_does_not_name(directory, url):
-    """A folder without an entry is no step, also if its base is replaced."""
+def test_steps_in_folders_that_have_its_number(directory, url):
+    """As those of DeepSpeed. The base of a step is in a folder of another number."""
+    run = os.path.join(directory, "run")
+    steps = chain_of((10, 20, 30))
+
+    def add(step, tensors):
+        folder = os.path.join(directory, "checkpoint-%d" % step, "global_step%d" % step)
+        os.makedirs(folder, exist_ok=True)
+        save_file(tensors, os.path.join(folder, "model.safetensors"))
+        Run(run).add(os.path.dirname(folder), fsync=False)
+
+    for step, tensors in steps.items():
+        add(step, tensors)
+    Store(run).push(url)
+    Run(run).drop(30, fsync=False)
+    Run(run).drop(20, fsync=False)
+    add(20, arrays(9))
+    check_refused(Store(run), url, "30 needs 20")
+
+
+def changed_list(url, change):
+    """Puts run.json there with the entries that `change` makes of its entries."""
+    system, path = fsspec.core.url_to_fs(url + "/run.json")
+    value = json.loads(system.cat_file(path))
+    system.pipe(path, json.dumps({**value, "steps": change(value["steps"])}).encode())
+
+
+@pytest.mark.parametrize("change", [
+    lambda steps: steps[:2],
+    lambda steps: [{**step, "base": "unknown"} for step in steps],
+], ids=["no entry", "unknown base"])
+def test_steps_whose_base_the_list_does_not_name(directory, url, change):
+    """They may be based on any step before them."""
+    steps = chain_of(range(1, 4))
+    run, store = run_of(directory, steps)
+    store.push(url)
+    changed_list(url, change)
+    run.drop(3, fsync=False)
+    run.add(4, arrays(8), fsync=False)
+    store.push(url)
+    run.add(2, arrays(9), force=True, fsync=False)
+    check_refused(store, url, "3 needs 2")
+    store.push(url, delete=True)
+    check_all(url, {1: steps[1], 2: arrays(9), 4: arrays(8)})
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"format":"lmc-run","version":1,"steps":[{"step":"3","base":null}]}'],
+                         ids=["no list", "no number"])
+def test_a_damaged_list_there(directory, url, content):
     steps = chain_of(range(1, 4))
     run, store = run_of(directory, steps)
     store.push(url)
     run.drop(3, fsync=False)
-    run.add(2, arrays(9), force=True, fsync=False)
     system, path = fsspec.core.url_to_fs(url + "/run.json")
-    value = json.loads(system.cat_file(path))
-    system.pipe(path, json.dumps({**value, "steps": value["steps"][:2]}).encode())
-    store.push(url)
-    check_all(url, {1: steps[1], 2: arrays(9)})
-    system.pipe(path, b"[]")
+    system.pipe(path, content)
     with pytest.raises(DataError, match="run.json"):
         store.push(url)
     assert store.push(url, delete=True).removed == ("3/model.safetensors.lmc",)
-    check_all(url, {1: steps[1], 2: arrays(9)})
+    check_all(url, {1: steps[1], 2: steps[2]})
