@@ -174,15 +174,18 @@ def check(status: int, diag: _abi.StDiag) -> None:
     if status == _abi.OK:
         return
     shown = _system.shown_path(diag.file) or None
-    tensor = diag.tensor.decode("utf-8", "replace") if diag.has_tensor else None
+    tensor = unescaped(diag.tensor).decode("utf-8", "surrogateescape") if diag.has_tensor else None
     offset = None if diag.offset == _abi.NO_OFFSET else diag.offset
     error = error_of(status, diag.text.decode("utf-8", "replace"), shown, tensor, offset, diag.os_errno)
     file = _system.shown_path(unescaped(diag.file)) or None if _system.PATHS_ARE_ESCAPED else shown
     if isinstance(error, OSError):
+        if file is not None and "://" in file:
+            from ._remote.stores import hide_secrets
+
+            file = hide_secrets(file)
         error.filename = file
     elif isinstance(error, LMCError):
         error.file, error._file_in_text = file, shown
-        error.tensor = unescaped(diag.tensor).decode("utf-8", "surrogateescape") if diag.has_tensor else None
     raise error
 
 

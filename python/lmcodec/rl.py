@@ -188,7 +188,10 @@ def _local(directory: Path) -> str:
     """The name of a directory. Raises ArgumentError for a URL."""
     shown = os.fsdecode(directory)
     if "://" in shown and not os.path.exists(shown):
-        raise ArgumentError("%s: versions and checkpoints are in local or shared directories, not at URLs" % shown)
+        from ._remote.stores import hide_secrets
+
+        raise ArgumentError("%s: versions and checkpoints are in local or shared directories, not at URLs"
+                            % hide_secrets(shown))
     return shown
 
 

@@ -153,6 +153,7 @@ def test_the_names_in_exceptions(directory, name):
         lmcodec.verify(path)
     for error in (caught.value, *caught.value.damages):
         assert (error.file, error.tensor) == (path, tensor) and "\n" not in str(error) and "\x1b" not in str(error)
+        assert tensor is None or "tensor %r" % tensor in str(error)
 
 
 @pytest.mark.posix("long names of files")

@@ -190,6 +190,12 @@ def test_what_load_file_leaves_out_of_an_npz_file(directory, write, objects, tol
     assert warned(path) == ([LEAVES_OUT % tuple(told)] if told else [], names)
 
 
+def test_names_of_what_load_file_leaves_out(directory):
+    path = os.path.join(directory, "a.npz")
+    numpy.savez(path, a=numpy.zeros(3), **{"n\nl\x1b": numpy.array([None], dtype=object)})
+    assert warned(path)[0] == [LEAVES_OUT % (r"'n\nl\x1b (Python objects)'", "allow_pickle=True")]
+
+
 def test_what_load_file_leaves_out_of_other_files(directory):
     path = os.path.join(directory, "o.npy")
     numpy.save(path, numpy.array([{"a": 1}], dtype=object), allow_pickle=True)
@@ -230,7 +236,7 @@ def test_plain_npz_files_are_verified(directory, tensor):
             for read in (lambda: lmcodec.numpy.load_file(path), lambda: lmcodec.numpy.load_into(out, path),
                          lambda: file.get_tensor(tensor), lambda: copy.get_tensor(tensor),
                          lambda: lmcodec.numpy.load_file(path, dtype="float32")):
-                with pytest.raises(lmcodec.ChecksumError, match="a.npz: member %s.npy: the CRC-32" % tensor) as caught:
+                with pytest.raises(lmcodec.ChecksumError, match="a.npz: member '%s.npy': the CRC-32" % tensor) as caught:
                     read()
                 assert (caught.value.file, caught.value.tensor) == (path, tensor)
             assert not any(array.any() for array in out.values())
@@ -256,6 +262,16 @@ def test_the_list_of_members_is_damaged(directory):
     at = content.rindex(b"\1\0\4\0text")
     with open(path, "wb") as file:
         file.write(content[:at + 2] + b"\xff" + content[at + 3:])
+    with pytest.raises(lmcodec.DataError, match="a.npz: the list of the ZIP file's members cannot be read"):
+        lmcodec.numpy.load_file(path)
+
+
+def test_the_name_of_a_member_is_no_utf_8(directory):
+    path = os.path.join(directory, "a.npz")
+    numpy.savez(path, **{"\xe9": numpy.zeros(100)})
+    content = open(path, "rb").read()
+    with open(path, "wb") as file:
+        file.write(content.replace("\xe9.npy".encode(), b"\xff\xff.npy"))
     with pytest.raises(lmcodec.DataError, match="a.npz: the list of the ZIP file's members cannot be read"):
         lmcodec.numpy.load_file(path)
 

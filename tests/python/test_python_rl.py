@@ -108,6 +108,8 @@ def test_urls_are_no_directories(directory):
         with pytest.raises(ArgumentError, match="memory://root: .* not at URLs") as caught:
             call("memory://root")
         assert not isinstance(caught.value, StepNotFound)
+        with pytest.raises(ArgumentError, match="^https://host/root: .* not at URLs"):
+            call("https://user:secret@host/root?token=secret")
     assert os.listdir(directory) == ["weight_v000001"]
 
 

@@ -30,6 +30,11 @@ def test_a_url_shows_no_password(directory):
     lmcodec.numpy.save_file({"a": numpy.zeros(3)}, path)
     fsspec.filesystem("memory").put(path, "shown/a.lmc")
     assert "'memory://shown/a.lmc', 1 tensors" in repr(lmcodec.remote.File("memory://shown/a.lmc"))
+    for call in (lmcodec.Run("https://host/run?sig=secret").steps,
+                 lambda: lmcodec.convert("https://user:secret@host/a.safetensors")):
+        with pytest.raises(FileNotFoundError) as caught:
+            call()
+        assert "secret" not in str(caught.value)
 
 
 NAMES = """

@@ -37,7 +37,12 @@ def warn_of_left_out(file: File, path: Path, *, stacklevel: int) -> None:
     if names:
         more = " and %d more" % (len(names) - _NAMES_MAX) if len(names) > _NAMES_MAX else ""
         warnings.warn("%s: load_file() gives the tensors, and leaves out %s%s: %s gives all"
-                      % (os.fsdecode(path), ", ".join(names[:_NAMES_MAX]), more, reader), stacklevel=stacklevel + 1)
+                      % (os.fsdecode(path), ", ".join(map(_shown, names[:_NAMES_MAX])), more, reader),
+                      stacklevel=stacklevel + 1)
+
+
+def _shown(name: str) -> str:
+    return name if name.isprintable() else repr(name)
 
 
 def _left_out_of(file: File, path: Path) -> tuple[list[str], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import io
 import os
+import struct
 import zipfile
 import zlib
 from typing import Any, Iterable, NamedTuple
@@ -73,7 +74,7 @@ def members_of(file: File) -> list[Member]:
     try:
         with zipfile.ZipFile(io.BufferedReader(_Stream(original))) as opened:
             found = opened.infolist()
-    except (zipfile.BadZipFile, NotImplementedError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, struct.error) as error:
         raise _told(DataError, file, "the list of the ZIP file's members cannot be read: %s" % error) from None
     members = []
     for info in sorted(found, key=lambda info: info.header_offset):
@@ -122,7 +123,7 @@ class Checksums:
                   for tensor in tensors if tensor.nbytes}
         for member in (members[place] for place in sorted(places - {-1})):
             if member.name.endswith(_ARRAY) and not member.is_compressed and _crc_of(original, member) != member.crc:
-                raise _told(ChecksumError, file, "member %s: the CRC-32 does not match" % member.name,
+                raise _told(ChecksumError, file, "member %r: the CRC-32 does not match" % member.name,
                             member.name[:-len(_ARRAY)])
 
 
