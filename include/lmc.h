@@ -19,14 +19,15 @@
  *
  * Conventions
  *  - Sizes are in bytes unless a name says otherwise (_count, _log2, _nbits).
- *  - Results come last. After a failure, *sizes* among the results are 0 and result buffers hold undefined bytes. The
- *    call has written nothing else.
+ *  - Results come last. After a failure, sizes are 0, handles and pointers to content are NULL, fields of structs are
+ *    0 unless a comment says otherwise, and result buffers hold undefined bytes. Nothing else was written.
  *  - A call that can fail returns an lmc_status. A call that answers yes or no returns 1 or 0.
  *  - lmc_ctx_diag() describes a failure of a call with a context. Some calls without one fill the caller's lmc_diag.
  *  - Source buffers need no alignment and are never written. Source and destination must not overlap: a call that
  *    encodes or decodes content returns LMC_ERR_ARG if it would write where its content, frame or base lies. The whole
  *    destination that the call asks for counts as written. A base may overlap the content.
- *  - A pointer may be NULL only where its comment says so, or where its size is 0.
+ *  - A pointer may be NULL only where its comment says so, or if it is that of content of 0 bytes. Any other NULL is a
+ *    fault of the program, even if a call happens to return LMC_ERR_ARG.
  *  - The only global state is the choice of kernels. It is made once and is thread-safe.
  *
  * Structs that grow
@@ -82,7 +83,7 @@ extern "C" {
 #define LMC_OF_INT
 #endif
 
-/* Initializes a result with its size: lmc_info info = LMC_INIT(lmc_info); */
+/* Initializes a struct with its size: lmc_info info = LMC_INIT(lmc_info); it takes C99 or C++98. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define LMC_INIT(type)                        \
     ([] {                                     \
@@ -110,7 +111,7 @@ typedef enum lmc_status LMC_OF_INT {
     LMC_ERR_ARG = 1,         /* a parameter is out of its documented range, or the request cannot be met */
     LMC_ERR_NOMEM = 2,       /* the allocator returned NULL */
     LMC_ERR_DST_SMALL = 3,   /* the destination is too small; nothing is wrong with the input */
-    LMC_ERR_TRUNCATED = 4,   /* the input ends early; more of it could help */
+    LMC_ERR_TRUNCATED = 4,   /* the input ends early; more of it could help. A cut frame may also be CHECKSUM. */
     LMC_ERR_CORRUPT = 5,     /* the input breaks a rule of its format, or has another format */
     LMC_ERR_UNSUPPORTED = 6, /* the input needs a newer library; the diagnostic names the feature */
     LMC_ERR_CHECKSUM = 7,    /* well-formed, but not what was written */
@@ -205,9 +206,9 @@ typedef enum lmc_level LMC_OF_INT {
 typedef enum lmc_base_form LMC_OF_INT {
     LMC_BASE_PLAIN = 0,       /* an earlier snapshot of the tensor: same dtype, same length */
     LMC_BASE_BF16_OF_F32 = 1, /* content is BF16; the base is F32, hence of twice the bytes. It is rounded to
-                                 BF16, to nearest, ties to even; NaN keeps its sign and becomes 7fc0. */
+                                 BF16, to nearest, ties to even; NaN becomes 7fc0 or ffc0, by its sign. */
     LMC_BASE_F16_OF_F32 = 2,  /* content is F16; the base is F32. It is rounded to F16 likewise; NaN becomes
-                                 7e00. */
+                                 7e00 or fe00. */
     LMC_BASE_F16_OF_BF16 = 3  /* content is F16; the base is BF16, rounded to F16 likewise */
 } lmc_base_form;
 
@@ -223,7 +224,7 @@ typedef struct lmc_params {
     lmc_level level;     /* default LMC_LEVEL_DEFAULT */
     unsigned block_log2; /* 0: the library chooses; else LMC_BLOCK_LOG2_MIN..MAX */
     /* Bytes of a row of a matrix: elements that far apart are in one column. 0, or not a multiple of the element's
-     * bytes: unknown. Rows and columns of different scale are coded better with it. Any value is right. It helps
+     * bytes: unknown. Rows and columns of different scale are coded better with it. Any value is valid. It helps
      * matrices of at least LMC_ROW_COUNT_MIN rows and of 32 to LMC_COLUMN_COUNT_MAX columns. */
     uint32_t row_nbytes;
     /* How a base is read, if one is given; default LMC_BASE_PLAIN. The others require the dtype that they round to,
@@ -431,6 +432,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_encode_head(const lmc_plan *plan, void *dst
 
 /* Encodes block `block_index`; entry->stored_nbytes bytes are written to dst.
  *  src: the block's content, block_nbytes bytes, fewer in the last block.
+ *  dst_capacity: lmc_plan_block_bound() is enough for every block.
  * Errors: LMC_ERR_ARG, LMC_ERR_NOMEM, LMC_ERR_DST_SMALL; LMC_ERR_BASE if the mode of the plan is LMC_FRAME_DELTA. */
 LMC_NODISCARD LMC_API lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index,
                                                   const void *src, size_t src_nbytes, void *dst,

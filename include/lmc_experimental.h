@@ -39,15 +39,15 @@ typedef struct lmc_rounding {
 /* What the form rounds; NULL for LMC_BASE_PLAIN and for numbers that are not a form. Static storage. */
 LMC_API const lmc_rounding *lmc_base_rounding(lmc_base_form form);
 
-/* Rounds `count` elements of a base to elements of the form's dtype. Both are little-endian, at any address, and do not
- * overlap. Does nothing for LMC_BASE_PLAIN and for numbers that are not a form. */
+/* Rounds `count` elements of a base to elements of the form's dtype. Both are little-endian, at any address, and must
+ * not overlap. Does nothing for LMC_BASE_PLAIN and for numbers that are not a form. */
 LMC_API void lmc_base_round(lmc_base_form form, const void *base, size_t count, void *values);
 
 /* The elements of a block that differ from the base, in their order. */
 typedef struct lmc_changes {
     uint32_t *places; /* their numbers in the block */
     void *values; /* the elements, one behind the other: as many bytes each as lmc_info.element_nbytes says */
-    size_t capacity; /* elements that both have room for */
+    size_t capacity; /* elements that both have room for; with 0 they may be NULL */
     size_t count;    /* set: elements that differ. If that is more than the capacity, nothing is listed. */
 } lmc_changes;
 
@@ -73,7 +73,7 @@ typedef struct lmc_cut {
 /* Describes the cut, without the offsets of rows and columns. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut);
 
-/* About how many bytes the frame will have, by the sample that the plan was made from. */
+/* About how many bytes the frame will have, by the sample that the plan was made from. Cannot fail. */
 LMC_API uint64_t lmc_plan_estimate(const lmc_plan *plan);
 
 /* What the elements of a tensor were found to be: wide elements with narrow contents (docs/format.md, section 4.2). */

@@ -60,7 +60,7 @@ enum {
 /* Of LMC_H5_VALUE_TYPE. */
 #define LMC_H5_TYPE_CLASS(value) ((value)&0xffu)         /* H5T_class_t; of an array type its base's */
 #define LMC_H5_TYPE_BIG_ENDIAN 0x100u                    /* elements begin with their high byte */
-#define LMC_H5_TYPE_SHUFFLED 0x200u                      /* HDF5's shuffle has been at the chunk */
+#define LMC_H5_TYPE_SHUFFLED 0x200u                      /* the chunk comes from HDF5's shuffle */
 #define LMC_H5_TYPE_RESIZED 0x400u                       /* chunks arrive with another size than [6] [7] */
 #define LMC_H5_TYPE_COLUMNS 0x800u                       /* elements are coded by byte offset */
 #define LMC_H5_TYPE_DTYPE(value) ((value) >> 16 & 0xffu) /* lmc_dtype + 1; 0: as a sample says */
@@ -71,7 +71,7 @@ enum {
 /* A stored chunk is never larger than the chunk plus this many bytes. */
 #define LMC_H5_OVERHEAD_MAX 64
 
-/* Capacity that lmc_h5_encode_chunk() requires. A stored chunk is somewhat smaller.
+/* Capacity that lmc_h5_encode_chunk() requires: more than LMC_H5_OVERHEAD_MAX allows, for work on the way.
  * Errors: LMC_ERR_ARG; LMC_ERR_LIMIT when the sum does not fit a size_t. */
 LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound);
 
@@ -89,7 +89,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t
  *   after the filters before LMC (if any).
  *  dst_capacity: at least lmc_h5_encode_bound(), else LMC_ERR_DST_SMALL.
  * Uses only this thread, unless ctx was given more (lmc_ctx_set_thread_count()).
- * Errors: LMC_ERR_ARG (values too), LMC_ERR_NOMEM, LMC_ERR_DST_SMALL. */
+ * Errors: LMC_ERR_ARG (also values that are not valid, and a chunk of another size than they say), LMC_ERR_NOMEM,
+ * LMC_ERR_DST_SMALL. */
 LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t value_count,
                                                      const void *chunk, size_t chunk_nbytes, void *dst,
                                                      size_t dst_capacity, size_t *dst_nbytes);

@@ -161,7 +161,7 @@ typedef struct lmc_run_verify_options {
 /* Adds a snapshot to a run, which is made if `run_dir` is not there or empty. The snapshot is never changed. The base
  * is the newest step, if that is an earlier one. A key frame is stored instead
  *  - if the chain would reach key_every steps,
- *  - if files, names, dtypes or shapes are others than in the newest step (names count without the parts that wrappers
+ *  - if files, names, dtypes or shapes differ from those in the newest step (but for the parts of names that wrappers
  *    add),
  *  - if the newest step shows that a delta no longer pays, or is a later one.
  * An existing step is compared: equal content is a success (LMC_RUN_PRESENT). Different content is refused

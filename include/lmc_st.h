@@ -199,7 +199,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_load_tensor(const char *path, const char
 typedef struct lmc_st_common {
     unsigned thread_count; /* 0: all cores; at most LMC_THREAD_COUNT_MAX */
     /* Called after each piece of work, by one thread at a time, with bytes of tensors, or of files for a directory.
-     * done_nbytes never falls, total_nbytes stays, and a success ends with both equal. May be NULL. */
+     * A plain file that is verified with sha256 counts whole. done_nbytes never falls, total_nbytes stays, and a
+     * success ends with both equal. May be NULL. */
     void (*progress)(void *user, uint64_t done_nbytes, uint64_t total_nbytes);
     void *user; /* for all callbacks of the options */
     /* The call ends with LMC_ERR_CANCELLED soon after *cancel becomes non-zero, or with a success that was near. It is
@@ -319,7 +320,7 @@ typedef struct lmc_st_output_options { /* of a plain file, lmc_st_writer_write_p
 
 /* ---- whole files and directories ---------------------------------------------------------------- */
 
-/* What a call has seen; of a directory, sums. All are 0 if a call failed for another reason than damage; a directory
+/* What a call has seen; of a directory, sums. All are 0 if a call failed for a reason other than damage; a directory
  * that is verified keeps the sums so far. */
 typedef struct lmc_st_result {
     size_t struct_size;       /* sizeof(lmc_st_result); set by LMC_INIT() */
@@ -391,8 +392,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *write
  *  name: UTF-8 of name_nbytes bytes; copied. shape: `rank` numbers; copied. NULL for rank 0.
  *  data: as many bytes as dtype and shape say, which is not checked; NULL for none. They must stay valid and
  *  unchanged until the last write.
- * Errors: LMC_ERR_NOMEM; LMC_ERR_ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is not UTF-8, a size above
- * 63 bits or not of whole bytes, data NULL. The call that writes reports a duplicate name. */
+ * Errors: LMC_ERR_NOMEM; LMC_ERR_ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is not UTF-8, a size in
+ * bits above 2^64 or not of whole bytes, data NULL. The call that writes reports a duplicate name. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name,
                                                    size_t name_nbytes, lmc_dtype dtype, const uint64_t *shape,
                                                    size_t rank, const void *data);

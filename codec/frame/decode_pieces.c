@@ -157,6 +157,8 @@ size_t lmc_frame_block_stored_nbytes(const lmc_frame *frame, uint64_t i)
 lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_t *offset,
                            size_t *stored_nbytes, size_t *content_nbytes)
 {
+    if (offset)
+        *offset = 0;
     if (stored_nbytes)
         *stored_nbytes = 0;
     if (content_nbytes)
@@ -291,7 +293,7 @@ static lmc_status check_changes(const lmc_frame *frame, uint64_t block_index, co
 {
     LMC_TRY(check_block(frame, block_index, block, diag));
     const lmc_info *const info = &frame->info;
-    if (!changes->places || !changes->values)
+    if (changes->capacity > 0 && (!changes->places || !changes->values))
         return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (info->mode != LMC_FRAME_DELTA || info->base_form != LMC_BASE_PLAIN)
         return lmc_fail(diag, LMC_ERR_ARG, 0, "the frame was not encoded against a base of its dtype");

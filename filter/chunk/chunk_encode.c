@@ -280,6 +280,10 @@ lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t valu
     if (!dst || !dst_nbytes || (!values && value_count > 0) || (!chunk && chunk_nbytes > 0))
         return lmc_h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
     LMC_TRY(lmc_h5_params_read(values, value_count, &params));
+    const uint64_t wanted = lmc_h5_params_filtered_nbytes(&params);
+    if (wanted != 0 && chunk_nbytes != wanted)
+        return lmc_h5_fail(LMC_ERR_ARG, "lmc: a chunk of %zu bytes where the dataset's values say %llu",
+                           chunk_nbytes, (unsigned long long)wanted);
     LMC_TRY(lmc_h5_encode_bound(chunk_nbytes, &bound));
     if (dst_capacity < bound) {
         return lmc_h5_fail(LMC_ERR_DST_SMALL, "lmc: encoding a chunk of %zu bytes asks for %zu bytes of room",

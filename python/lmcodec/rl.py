@@ -249,7 +249,7 @@ def _keep_last(run: Run, last: int, fsync: bool) -> None:
 def _check_local(local: LocalCheckpoint, target: int, training: str | None, root: str) -> None:
     """Raises ArgumentError if only `force` may replace what is there."""
     if not local.is_replaceable:
-        raise ArgumentError("%s: has files, and is no local checkpoint; force replaces it" % local.path)
+        raise ArgumentError("%s: has files, and is not a local checkpoint; force replaces it" % local.path)
     if local.version is None:
         return
     if local.training is not None and training is not None and local.training != training:

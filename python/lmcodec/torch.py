@@ -128,7 +128,7 @@ def _unpickled(source: Any, map_location: Any, options: dict[str, Any]) -> Any:
     except pickle.UnpicklingError as error:
         text = str(error).partition("WeightsUnpickler error: ")[2] or str(error)
         lines = [line for line in text.splitlines() if "weights_only" not in line and line.strip()]
-        raise pickle.UnpicklingError("\n".join(lines) or "this is no file of torch.save()") from None
+        raise pickle.UnpicklingError("\n".join(lines) or "this is not a file of torch.save()") from None
 
 
 def encode(tensor: torch.Tensor, *, level: str = "default", threads: int | None = 1, row_nbytes: int | None = None,

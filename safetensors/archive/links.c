@@ -244,7 +244,7 @@ static lmc_status read_files(st_bases *bases, const lmc_allocator *memory, const
             is_sound = strcmp(bases->files[j].path, file->path) != 0;
         if (!is_sound)
             return st_fail(diag, LMC_ERR_CORRUPT, here + ENTRY_NBYTES,
-                           "the archive table's path of a base is no relative path, or stands there twice");
+                           "the path of a base in the archive table is not relative, or stands there twice");
         *at += (size_t)entry_nbytes(path_nbytes);
     }
     return LMC_OK;

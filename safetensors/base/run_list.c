@@ -161,7 +161,7 @@ static int read_member(reader *reader, st_span key)
     if (st_json_string_is(json->text, key, "format")) {
         reader->has_format =
             st_json_string(json, &value) && st_json_string_is(json->text, value, LMC_RUN_FORMAT);
-        return reader->has_format || fail(reader, "it is no list of a run");
+        return reader->has_format || fail(reader, "it is not the list of a run");
     }
     if (st_json_string_is(json->text, key, "version"))
         return st_json_u64(json, &reader->version);
@@ -179,7 +179,7 @@ static int read_member(reader *reader, st_span key)
 lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag)
 {
     st_diag_set_file(diag, run);
-    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no run: it has no " LMC_RUN_LIST);
+    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is not a run: it has no " LMC_RUN_LIST);
     diag->os_errno = ENOENT;
     return LMC_ERR_ARG;
 }

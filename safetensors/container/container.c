@@ -89,7 +89,7 @@ static lmc_status refuse_start(const st_input *input, lmc_status status, const c
     LMC_TRY(st_input_read(input, 0, start, nbytes, diag));
     const char *const meaning = st_sniff(start, nbytes);
     if (meaning)
-        return st_fail(diag, LMC_ERR_HEADER, 0, "this is no safetensors file but %s", meaning);
+        return st_fail(diag, LMC_ERR_HEADER, 0, "this is not a safetensors file but %s", meaning);
     return st_fail(diag, status, 0, "%s", fault);
 }
 
@@ -107,7 +107,7 @@ static lmc_status read_header(const st_reading *reading, st_header *header, lmc_
     const uint64_t left = input->nbytes - 8;
     if (length > LMC_ST_HEADER_NBYTES_MAX) /* of a text, say; a header of this size could be there */
         return refuse_start(input, length > left ? LMC_ERR_HEADER : LMC_ERR_LIMIT,
-                            "the header's length exceeds 100,000,000 bytes: this is no safetensors file",
+                            "the header's length exceeds 100,000,000 bytes: this is not a safetensors file",
                             diag);
     lmc_status status = LMC_OK;
     if (length > left) {

@@ -217,7 +217,7 @@ static lmc_status read_metadata(gguf *file, uint64_t value_count, lmc_st_diag *d
             LMC_TRY(gguf_read_u32(&file->text, &alignment, diag));
         if (alignment == 0 || (alignment & (alignment - 1)) != 0)
             return st_fail(diag, LMC_ERR_HEADER, file->text.at,
-                           "the alignment of this GGUF file is no power of two");
+                           "the alignment of this GGUF file is not a power of two");
         file->alignment = alignment;
     }
     return LMC_OK;

@@ -152,7 +152,7 @@ lmc_status st_compare_files(const char *archive_path, int archive_fd, const char
     /* the plain file is compared as bytes: it need not be read as what it is */
     if (status == LMC_OK && !archive->is_archive)
         status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                         "an archive and a plain file are needed to be compared");
+                         "an archive can only be compared with a plain file");
     else if (status == LMC_OK && archive->original_nbytes != plain.nbytes)
         status =
             st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the archive has another size than the file");

@@ -42,7 +42,7 @@ lmc_status lmc_run_add(const char *run_dir, const char *snapshot, const lmc_run_
         status = st_fail(own, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the step is above 2^63");
     if (status == LMC_OK && !call.has_step && !lmc_run_step_of_name(snapshot, &call.step))
         status = st_fail(own, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                         "its name tells no step, or one above 2^63: the step must be given");
+                         "its name has no step number, or one above 2^63: give the step");
     if (status == LMC_OK) {
         st_step_name(name.text, call.step);
         status = st_store_add(run_dir, snapshot, name.text, &call.request, &call.call.options, &model, own);
@@ -84,7 +84,7 @@ lmc_status lmc_run_keep(const char *run_dir, uint64_t last, uint64_t every,
     lmc_status status = st_run_call_begin_drop(&call, run_dir, options, diag);
     if (status == LMC_OK && last == 0 && every == 0)
         status =
-            st_fail(call.call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "nothing says which steps are to be kept");
+            st_fail(call.call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "neither last nor every is set");
     if (status == LMC_OK)
         status = st_store_drop(run_dir, NULL, 0, &rule, &call.request, &call.call.options, call.call.diag);
     return st_call_end(&call.call, status);

@@ -68,7 +68,7 @@ lmc_status st_store_fail_missing(const char *path, int is_run, lmc_st_diag *diag
     if (is_run)
         return st_run_list_fail_missing(path, diag);
     st_diag_set_file(diag, path);
-    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no store: it has no " LMC_STORE_MARK);
+    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is not a store: it has no " LMC_STORE_MARK);
     diag->os_errno = ENOENT;
     return LMC_ERR_ARG;
 }

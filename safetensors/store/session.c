@@ -303,15 +303,15 @@ static lmc_status check_directory(const st_store_session *store, st_store_access
     st_diag_set_file(store->diag, store->path);
     if (access == ST_STORE_REPAIR && count == 0)
         return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                       is_run ? "has no folder that is named as a step" : "has no folder of a model");
+                       is_run ? "has no folder that is named like a step" : "has no folder of a model");
     if (access == ST_STORE_REPAIR)
         return LMC_OK;
     if (count > 0)
         return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                       "has no %s, but folders that are named as %s: if it is a %s, repair it",
+                       "has no %s, but folders that are named like %s: if it is a %s, repair it",
                        mark_of(store), is_run ? "steps" : "models", is_run ? "run" : "store");
     if (contents.has_others)
-        return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no %s: it has no %s, and is not empty",
+        return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is not a %s: it has no %s, and is not empty",
                        is_run ? "run" : "store", mark_of(store));
     return LMC_OK;
 }
@@ -389,7 +389,7 @@ static lmc_status check_kind(st_store_session *store, st_store_kind kind)
         return LMC_OK;
     st_diag_set_file(store->diag, store->path);
     return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                   "is a run, no store of models: its steps have numbers, and \"run add\" adds them");
+                   "is a run, not a store of models");
 }
 
 /* The directory and its lock. ENOENT of the lock: the directory was removed just now. */

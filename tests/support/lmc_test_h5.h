@@ -88,18 +88,27 @@ typedef struct h5_stored {
     size_t nbytes;
 } h5_stored;
 
-/* Encodes into exactly lmc_h5_encode_bound() bytes before a guard page. The bytes are the caller's to free. */
+/* Encodes into exactly lmc_h5_encode_bound() bytes before a guard page. Values of chunks of another size get this one.
+ * The bytes are the caller's to free. */
 static MAYBE_UNUSED h5_stored h5_encode(lmc_ctx *ctx, const unsigned *values, size_t value_count,
                                         const uint8_t *chunk, size_t nbytes)
 {
     h5_stored stored = {NULL, 1};
     size_t bound = 0;
+    unsigned own_values[LMC_H5_VALUE_COUNT_MAX];
     CU_ASSERT_EQUAL_FATAL(lmc_h5_encode_bound(nbytes, &bound), LMC_OK);
+    CU_ASSERT_FATAL(value_count <= LMC_H5_VALUE_COUNT_MAX);
+    if (value_count > 0)
+        memcpy(own_values, values, value_count * sizeof *values);
+    if (value_count >= LMC_H5_VALUE_COUNT_MIN && own_values[LMC_H5_VALUE_CHUNK_LOW] != 0) {
+        own_values[LMC_H5_VALUE_CHUNK_LOW] = (unsigned)nbytes;
+        own_values[LMC_H5_VALUE_CHUNK_HIGH] = 0;
+    }
     guarded source = guarded_open(nbytes + 1), target = guarded_open(bound);
     const uint8_t *const src = guarded_copy(&source, chunk, nbytes);
     uint8_t *const dst = guarded_end(&target, bound);
     CU_ASSERT_EQUAL_FATAL(
-        lmc_h5_encode_chunk(ctx, values, value_count, src, nbytes, dst, bound, &stored.nbytes), LMC_OK);
+        lmc_h5_encode_chunk(ctx, own_values, value_count, src, nbytes, dst, bound, &stored.nbytes), LMC_OK);
     CU_ASSERT_FATAL(stored.nbytes > 0 && stored.nbytes <= nbytes + LMC_H5_OVERHEAD_MAX);
     stored.bytes = must_malloc(stored.nbytes);
     memcpy(stored.bytes, dst, stored.nbytes);

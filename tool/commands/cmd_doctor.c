@@ -348,7 +348,7 @@ static int check_plugin(findings *findings, const char *path)
         os_error_text(errno, cause, sizeof cause);
         fault = cause;
     } else if (is_known && !is_same_machine(&own, &head)) {
-        fault = "it is no library for this machine";
+        fault = "it is not a library for this machine";
     } else if (is_cut_short(&head, found.nbytes)) {
         fault = "it is cut short";
     } else if (!has_text(path, "H5PLget_plugin_info")) {

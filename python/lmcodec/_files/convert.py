@@ -73,7 +73,7 @@ def convert(src: Path, dst: Path | None = None, *, level: str = "default", threa
     try:
         return run_with_result(_abi.st_convert, options, source, target)
     except DataError as error:
-        if not raw and "this is no safetensors file" in str(error):
+        if not raw and "this is not a safetensors file" in str(error):
             error.args = ("%s (raw=True takes a file of any kind)" % error,)
         raise
 
@@ -95,7 +95,7 @@ def restore(src: Path, dst: Path | None = None, *, threads: int | None = None, f
     options.collect_damages()
     source = encode_path(src)
     if dst is None and (not source.endswith(_SUFFIX) or os.path.isdir(source)):
-        raise ArgumentError("%s is no file *.lmc: dst must be given" % os.fsdecode(src))
+        raise ArgumentError("%s is not a file *.lmc: dst must be given" % os.fsdecode(src))
     target = source[:-len(_SUFFIX)] if dst is None else encode_path(dst)
     return run_with_result(_abi.st_restore, options, source, target)
 

@@ -142,7 +142,7 @@ class Contents:
                                        % (self._shown(RUN_LIST), value["version"]))
             entries = {entry["step"]: entry for entry in value["steps"]}
             if not all(type(step) is int for step in entries):
-                raise TypeError("a step is no integer")
+                raise TypeError("a step is not an integer")
         except (LookupError, TypeError, ValueError) as error:
             raise DataError("%s: is not the list of a run: %s" % (self._shown(RUN_LIST), error)) from None
         return {str(step): entries[step] for step in sorted(entries) if step >= 0}

@@ -87,7 +87,7 @@ def _remote_parts(url: str, base_dirs: Sequence[Path], storage_options: Mapping[
                 raise ValueError("a file %r" % (place,))
             places.setdefault(place, []).append(tensor)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise DataError("%s: is no index of weights: %s" % (shown, error)) from None
+        raise DataError("%s: is not an index of weights: %s" % (shown, error)) from None
     return [part(root.join(place + ".lmc").shown, names) for place, names in sorted(places.items())]
 
 

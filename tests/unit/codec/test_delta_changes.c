@@ -448,6 +448,12 @@ LMC_TEST(test_arguments)
         CU_ASSERT(calls[i].status == LMC_OK || changes.count == 0);
         CU_ASSERT(calls[i].status == LMC_OK || lmc_ctx_diag(bed.ctx)->text[0] != '\0');
     }
+    const size_t count = changes.count; /* of the last, which is sound */
+    changes = (lmc_changes){.count = 77};
+    CU_ASSERT_EQUAL(
+        lmc_decode_delta_changes(bed.ctx, o.frame, 1, b.stored, b.stored_nbytes, b.base, b.nbytes, &changes),
+        LMC_OK);
+    CU_ASSERT(count > 0 && changes.count == count);
     drop(&o);
 }
 

@@ -272,6 +272,26 @@ LMC_TEST(test_small_destinations)
     }
 }
 
+/* HDF5 would refuse the stored chunk: every chunk of a dataset has one size, edges padded. */
+LMC_TEST(test_chunks_of_another_size)
+{
+    const size_t nbytes = 4000;
+    unsigned values[8];
+    uint8_t dst[32768];
+    for (size_t c = 0; c < H5_CASE_COUNT; c++) {
+        h5_case_fill(&h5_cases[c], chunk, nbytes + 1);
+        h5_case_values(&h5_cases[c], no_user_values, nbytes, values);
+        const int has_size = (values[5] & LMC_H5_TYPE_RESIZED) == 0;
+        const size_t others[] = {0, 1, nbytes / 2, nbytes - 1, nbytes + 1};
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+            size_t found = 7;
+            CU_ASSERT_EQUAL(lmc_h5_encode_chunk(ctx, values, 8, chunk, others[i], dst, sizeof dst, &found),
+                            has_size ? LMC_ERR_ARG : LMC_OK);
+            CU_ASSERT(!has_size || (found == 0 && strstr(lmc_h5_last_error(), "say 4000") != NULL));
+        }
+    }
+}
+
 /* Values of a file that the filter never sets, and of users who err. */
 LMC_TEST(test_wrong_values)
 {
@@ -374,16 +394,17 @@ static void *code_in_a_thread(void *user)
     size_t stored_nbytes, nbytes;
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * c->type.nbytes % 251 % (i % 4 + 2));
-    if (lmc_h5_params_read_user(NULL, 0, &params) != LMC_OK)
-        return user;
-    lmc_h5_params_complete(&params, &c->type, &c->pipeline, sizeof bytes);
-    lmc_h5_params_write(&params, values);
-    for (size_t i = 0; i < 20; i++)
+    for (size_t i = 0; i < 20; i++) {
+        if (lmc_h5_params_read_user(NULL, 0, &params) != LMC_OK)
+            return user;
+        lmc_h5_params_complete(&params, &c->type, &c->pipeline, sizeof bytes - i);
+        lmc_h5_params_write(&params, values);
         if (lmc_h5_encode_chunk(NULL, values, 8, bytes, sizeof bytes - i, stored, sizeof stored,
                                 &stored_nbytes) != LMC_OK ||
             lmc_h5_decode_chunk(NULL, stored, stored_nbytes, back, sizeof back, &nbytes) != LMC_OK ||
             nbytes != sizeof bytes - i || memcmp(back, bytes, nbytes) != 0)
             return user;
+    }
     return NULL;
 }
 

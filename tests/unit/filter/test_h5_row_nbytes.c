@@ -425,25 +425,5 @@ LMC_TEST(test_matrices_come_back)
     }
 }
 
-/* The call takes chunks of any size, whatever the values say. */
-LMC_TEST(test_chunks_of_other_sizes)
-{
-    static const h5_case f32 = {"", H5_FLOAT(4, 8, 0), H5_NO_PIPELINE};
-    static const h5_shape shape = {{64, 100}};
-    const lmc_h5_params params = complete(0, 0, &f32_type, &no_pipeline, 4, &shape);
-    uint64_t content_nbytes;
-    fill_matrix(&f32, 64, 100);
-    for (size_t nbytes = 0; nbytes <= 64 * 400; nbytes += nbytes < 900 ? 1 : 199)
-        free(encode(&params, nbytes).bytes);
-    for (size_t rows = 10; rows <= 64; rows += 9) {
-        h5_stored stored = encode(&params, rows * 400);
-        CU_ASSERT_EQUAL(row_nbytes_in(&stored, 0, &content_nbytes), 400);
-        free(stored.bytes);
-        stored = encode(&params, rows * 400 + 4);
-        CU_ASSERT_EQUAL(row_nbytes_in(&stored, 0, &content_nbytes), 0);
-        free(stored.bytes);
-    }
-}
-
 LMC_TEST_MAIN_WITH("h5_row_nbytes", (chunk = must_malloc(CHUNK_MAX), ctx = must_create_ctx()),
                    (lmc_ctx_free(ctx), free(chunk)))
