@@ -205,9 +205,8 @@ static lmc_status compare_present(const addition *addition, const st_model *pres
     if (*found == PRESENT_DAMAGED && !addition->options.force) {
         const lmc_st_diag damage = *store->diag; /* the file, the tensor and the cause */
         return st_fail(store->diag, status, damage.offset,
-                       "%.300s; adding %s %s with force (-f) replaces the damaged one%s", damage.text,
-                       store->models.is_run ? "step" : "model", shown,
-                       store->models.is_run ? " unless other steps need it" : "");
+                       "%.300s; adding %s %s with force (-f) replaces the damaged one", damage.text,
+                       store->models.is_run ? "step" : "model", shown);
     }
     st_diag_init(store->diag, addition->path);
     if (*found == PRESENT_EQUAL || addition->options.force)
@@ -279,7 +278,7 @@ static lmc_status add_model(addition *addition)
             return st_fail_nomem(store->diag);
         return store->key_every == old_key_every || request->dry_run ? LMC_OK : st_store_save(store);
     }
-    if (found == PRESENT_DAMAGED && !request->dry_run && !store->models.is_run) {
+    if (found == PRESENT_DAMAGED && !request->dry_run) {
         /* perhaps it is what the model was: archives without a base tell */
         LMC_TRY(stage_alone(addition));
         LMC_TRY(st_dependents_fit(store, present, &is_same));

@@ -51,18 +51,14 @@ static lmc_status read_linked(const lmc_st_file *file, size_t number, const st_o
     return status;
 }
 
-/* Gives the archive what is staged as its base file `number`, and reads what needs it. */
-static lmc_status try_staged(const dependents *dependents, const lmc_st_file *file, size_t number)
+/* Gives the archive this one as its base file `number`, and reads what needs it. */
+static lmc_status try_base(const dependents *dependents, const lmc_st_file *file, size_t number,
+                           const char *path)
 {
-    const lmc_allocator *const memory = dependents->store->options->allocator;
+    const st_open how = {.path = path, .fd = -1, .allocator = dependents->store->options->allocator};
     lmc_st_diag unused = {0};
     lmc_st_file *staged = NULL;
-    char *const folder = st_store_path(dependents->store, ST_STORE_STAGED);
-    const char *const inner =
-        file->bases.files[number].path + strlen(dependents->name) + strlen(LMC_ARCHIVE_SUFFIX) + 1;
-    char *const path = folder ? lmc_path_join(memory, folder, inner, LMC_ARCHIVE_SUFFIX) : NULL;
-    const st_open how = {.path = path, .fd = -1, .allocator = memory};
-    lmc_status status = path ? st_file_open(&how, &staged, &unused) : LMC_ERR_NOMEM;
+    lmc_status status = st_file_open(&how, &staged, &unused);
     if (status == LMC_OK)
         status = st_file_use_base(file, number, staged, &unused);
     if (status == LMC_OK) {
@@ -70,45 +66,102 @@ static lmc_status try_staged(const dependents *dependents, const lmc_st_file *fi
         st_file_forget_base(file, number);
     }
     lmc_st_close(staged);
+    return status;
+}
+
+/* The same with what is staged. */
+static lmc_status try_staged(const dependents *dependents, const lmc_st_file *file, size_t number)
+{
+    const lmc_allocator *const memory = dependents->store->options->allocator;
+    char *const folder = st_store_path(dependents->store, ST_STORE_STAGED);
+    const char *const inner =
+        file->bases.files[number].path + strlen(dependents->name) + strlen(LMC_ARCHIVE_SUFFIX) + 1;
+    char *const path = folder ? lmc_path_join(memory, folder, inner, LMC_ARCHIVE_SUFFIX) : NULL;
+    const lmc_status status = path ? try_base(dependents, file, number, path) : LMC_ERR_NOMEM;
     st_release(memory, path);
     st_release(memory, folder);
     return status;
 }
 
-/* Ends the visit at an archive that cannot be based on what is staged. */
+/* Returns 1, which ends the visit, if the archive cannot be based on what is staged. */
+static int note(dependents *dependents, lmc_status status)
+{
+    dependents->fit = status == LMC_OK;
+    if (status == LMC_ERR_NOMEM || status == LMC_ERR_CANCELLED)
+        dependents->status = status;
+    return !dependents->fit;
+}
+
 static int look_at_archive(void *user, const lmc_st_file *file)
 {
     dependents *const dependents = user;
     for (size_t i = 0; i < file->bases.file_count && dependents->fit; i++) {
         const char *const path = file->bases.files[i].path;
         const size_t nbytes = st_store_model_of_path(0, path);
-        if (nbytes != strlen(dependents->name) || strncmp(path, dependents->name, nbytes) != 0)
-            continue;
-        const lmc_status status = try_staged(dependents, file, i);
-        dependents->fit = status == LMC_OK;
-        if (status == LMC_ERR_NOMEM || status == LMC_ERR_CANCELLED)
-            dependents->status = status;
+        if (nbytes == strlen(dependents->name) && strncmp(path, dependents->name, nbytes) == 0)
+            (void)note(dependents, try_staged(dependents, file, i));
     }
     return !dependents->fit;
+}
+
+/* The same for a step. Its archives do not name the folders of their bases: the visit has found what is staged under
+ * their own name. The base of a single file has another one. */
+static int look_at_step(void *user, const lmc_st_file *file)
+{
+    dependents *const dependents = user;
+    const lmc_allocator *const memory = dependents->store->options->allocator;
+    if (file->bases.file_count == 0)
+        return 0;
+    if (file->bases.file_count > 1)
+        return note(dependents, LMC_ERR_BASE);
+    if (file->base->path)
+        return note(dependents, try_base(dependents, file, 0, file->base->path));
+    char *const folder = st_store_path(dependents->store, ST_STORE_STAGED);
+    char *const path =
+        folder ? lmc_path_join(memory, folder, file->bases.files[0].path, LMC_ARCHIVE_SUFFIX) : NULL;
+    const lmc_status status = path ? try_base(dependents, file, 0, path) : LMC_ERR_NOMEM;
+    st_release(memory, path);
+    st_release(memory, folder);
+    return note(dependents, status);
+}
+
+static int may_need(const st_model *other, const st_model *model)
+{
+    return other->has_unknown_base ||
+           (other->base_count > 0 && strcmp(other->bases[0].name, model->name) == 0);
+}
+
+/* Looks at the archives of a model, or a step, that may be based on this one. Returns 0 if memory ran out. */
+static int look_at_model(dependents *dependents, const st_model *other, const st_options *options)
+{
+    const st_store_session *const store = dependents->store;
+    const int is_run = store->models.is_run;
+    lmc_st_diag unused = {0};
+    char *const folder = st_store_model_path(store, other->name);
+    if (folder && st_tree_visit(folder, options, is_run ? look_at_step : look_at_archive, dependents,
+                                &unused) != LMC_OK)
+        dependents->fit =
+            !is_run && !other->is_directory; /* files behind one that cannot be read were not visited */
+    st_release(store->options->allocator, folder);
+    return folder != NULL;
 }
 
 lmc_status st_dependents_fit(const st_store_session *store, const st_model *model, int *fit)
 {
     dependents dependents = {.store = store, .name = model->name, .fit = 1};
     st_options quiet = *store->options;
+    char *const staged = st_store_path(store, ST_STORE_STAGED);
+    int has_memory = staged != NULL;
     quiet.progress = NULL;
-    for (size_t i = 0; i < store->models.count && dependents.fit; i++) {
-        lmc_st_diag unused = {0};
+    quiet.base = store->models.is_run ? staged : NULL;
+    for (size_t i = 0; i < store->models.count && dependents.fit && has_memory; i++) {
         const st_model *const other = &store->models.list[i];
-        char *const folder = st_store_model_path(store, other->name);
-        if (!folder)
-            return st_fail_nomem(store->diag);
-        if (other != model && st_tree_visit(folder, &quiet, look_at_archive, &dependents, &unused) != LMC_OK)
-            dependents.fit = !other->is_directory; /* files behind one that cannot be read were not visited */
-        st_release(store->options->allocator, folder);
+        if (other != model && (!store->models.is_run || may_need(other, model)))
+            has_memory = look_at_model(&dependents, other, &quiet);
     }
+    st_release(store->options->allocator, staged);
     *fit = dependents.fit;
     if (dependents.status == LMC_ERR_CANCELLED)
         return st_fail_cancelled(store->diag);
-    return dependents.status == LMC_OK ? LMC_OK : st_fail_nomem(store->diag);
+    return has_memory && dependents.status == LMC_OK ? LMC_OK : st_fail_nomem(store->diag);
 }

@@ -8,7 +8,7 @@ import pytest
 from bases import first_snapshot, next_snapshot
 from mounts import fill_up, with_small_disk
 from runs import added, check_run, check_step, checkpoints, listed, place, snapshots, tree_of, without
-from support import check, model, read, write
+from support import check, flip, model, read, write
 
 
 @pytest.mark.parametrize("make", [snapshots, checkpoints], ids=["files", "directories"])
@@ -350,3 +350,38 @@ def test_repair_of_a_later_version(tool, directory):
     before = tree_of(run)
     tool.run("run", "repair", run).expect(1, "version 9")
     check(tree_of(run) == before, "the run has changed")
+
+
+@pytest.mark.parametrize("make", [snapshots, checkpoints], ids=["files", "directories"])
+@pytest.mark.parametrize("kind", ["flipped", "cut", "of another step"])
+def test_a_damaged_step_that_others_need(tool, directory, make, kind):
+    """Adding what it was mends it and them. What it was not is refused, and nothing changes."""
+    run, made = added(tool, directory, make, 4)
+    last = list(made)[-1]
+    for step in list(made)[:2]:
+        for archive in archives_of(run, step):
+            content = read(archive)
+            if kind == "flipped":
+                flip(archive, len(content) // 2, 0x80)
+            elif kind == "cut":
+                write(archive, content[:100])
+            else:
+                write(archive, read(archive.replace(str(step), str(last))))
+        tool.run("run", "verify", run).expect(1, os.path.join(run, str(step)))
+        other = made[last].replace("made", "other").replace(str(last), str(step))
+        (shutil.copytree if os.path.isdir(made[last]) else shutil.copy)(made[last], in_parent(other))
+        before = tree_of(run)
+        done = tool.run("run", "add", "-f", run, other)
+        check(done.status in (1, 2) and tree_of(run) == before, "steps would be lost: " + done.stderr)
+        tool.run("run", "add", "-f", run, made[step]).expect(0)
+        check_run(tool, run, made)
+
+
+def archives_of(run, step):
+    return [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(run, str(step)))
+            for name in names if name.endswith(".safetensors.lmc")]
+
+
+def in_parent(path):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return path

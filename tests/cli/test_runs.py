@@ -196,7 +196,7 @@ def test_dry_run(tool, directory):
     told = tool.run("run", "add", run, made[10], "--dry-run").expect(0).stdout
     check(told == "step 10: would be added, key frame\n" and os.listdir(run) == [], told)
     write(os.path.join(run, "file"), b"")
-    tool.run("run", "add", run, made[10], "--dry-run").expect(2, "is no run")
+    tool.run("run", "add", run, made[10], "--dry-run").expect(2, "is not a run")
     os.unlink(os.path.join(run, "file"))
     tool.run("run", "add", run, made[10], made[20]).expect(0)
     before = tree_of(run)
@@ -224,7 +224,7 @@ def test_step_of_name(tool, directory, name):
     path = write(os.path.join(folder, name), model(first_snapshot(count=8)))
     result = tool.run("run", "add", place(directory), path, "--dry-run")
     if NAMES[name] is None:
-        result.expect(2, name, "the step must be given")
+        result.expect(2, name, "give the step")
         told = tool.run("run", "add", place(directory), path, "--dry-run", "--step", "5").expect(0).stdout
         check(told.startswith("step 5: "), told)
     else:
@@ -408,8 +408,8 @@ def test_refusals(tool, directory):
     full = os.path.join(directory, "full")
     os.mkdir(full)
     write(os.path.join(full, "file"), b"")
-    tool.run("run", "add", full, made[10]).expect(2, "is no run")
-    tool.run("run", "ls", full).expect(2, "is no run")
+    tool.run("run", "add", full, made[10]).expect(2, "is not a run")
+    tool.run("run", "ls", full).expect(2, "is not a run")
     tool.run("run", "add", run, os.path.join(directory, "step5.safetensors")).expect(3, "step5")
     check(not os.path.exists(run), "a run was made for nothing")
     tool.run("run", "add", run, write(os.path.join(directory, "step6.bin"), b"no tensors")).expect(1, "step6.bin")

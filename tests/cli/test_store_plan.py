@@ -132,7 +132,7 @@ def test_no_plan_for_a_run(tool, directory):
     path = write_file(os.path.join(directory, "made"), "step10", llm())
     run = os.path.join(directory, "run")
     tool.run("run", "add", run, path).expect(0)
-    tool.run("store", "plan", run).expect(2, "is a run, no store of models")
+    tool.run("store", "plan", run).expect(2, "is a run, not a store of models")
 
 
 def test_empty_and_single(tool, directory):
