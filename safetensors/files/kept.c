@@ -84,8 +84,30 @@ static const char *shown_kind(lmc_store_kind kind)
     return kind == LMC_STORE_RUN ? "run" : "store";
 }
 
-/* Refuses a directory if there is a run or a store below it. */
-static lmc_status check_below(const lmc_allocator *memory, const char *directory, lmc_st_diag *diag)
+lmc_status st_kept_check_output(const st_options *options, const char *out_path, lmc_st_diag *diag)
+{
+    os_state found;
+    st_kept kept;
+    char shown[400];
+    if (!options->force || options->out_fd >= 0 || os_lstat(OS_HERE, out_path, &found) != 0)
+        return LMC_OK;
+    if (!st_kept_find(options->allocator, out_path, &kept))
+        return st_fail_nomem(diag);
+    if (!kept.root)
+        return LMC_OK;
+    st_diag_set_file(diag, out_path);
+    lmc_text_escape(shown, sizeof shown, kept.root, strlen(kept.root));
+    if (kept.depth == 0)
+        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is a %s, which no output replaces",
+                shown_kind(kept.kind));
+    else
+        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is in the %s %s, where no output replaces anything",
+                shown_kind(kept.kind), shown);
+    st_release(options->allocator, kept.root);
+    return LMC_ERR_ARG;
+}
+
+lmc_status st_kept_check_below(const lmc_allocator *memory, const char *directory, lmc_st_diag *diag)
 {
     st_listing tree = {.count = 0};
     char shown[400];
@@ -113,29 +135,6 @@ static lmc_status check_below(const lmc_allocator *memory, const char *directory
     }
     st_listing_free(&tree);
     return status;
-}
-
-lmc_status st_kept_check_output(const st_options *options, const char *out_path, lmc_st_diag *diag)
-{
-    os_state found;
-    st_kept kept;
-    char shown[400];
-    if (!options->force || options->out_fd >= 0 || os_lstat(OS_HERE, out_path, &found) != 0)
-        return LMC_OK;
-    if (!st_kept_find(options->allocator, out_path, &kept))
-        return st_fail_nomem(diag);
-    st_diag_set_file(diag, out_path);
-    if (!kept.root)
-        return check_below(options->allocator, out_path, diag);
-    lmc_text_escape(shown, sizeof shown, kept.root, strlen(kept.root));
-    if (kept.depth == 0)
-        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is a %s, which no output replaces",
-                shown_kind(kept.kind));
-    else
-        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is in the %s %s, where no output replaces anything",
-                shown_kind(kept.kind), shown);
-    st_release(options->allocator, kept.root);
-    return LMC_ERR_ARG;
 }
 
 lmc_status lmc_store_locate(const char *path, lmc_store_kind *kind, unsigned *depth)

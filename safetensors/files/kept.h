@@ -16,8 +16,12 @@ typedef struct st_kept {
 /* As lmc_store_locate(). Returns 0 if memory ran out. */
 int st_kept_find(const lmc_allocator *memory, const char *path, st_kept *kept);
 
-/* With options->force, an output takes the place of what has its name. Refuses that for a run, a store, what is in one,
- * and a directory that holds one. Errors: ARG, IO (a directory that cannot be listed), LIMIT (100 levels), NOMEM. */
+/* With options->force, an output takes the place of what has its name. Refuses that for a run, a store, and what is in
+ * one. Errors: ARG, NOMEM. */
 lmc_status st_kept_check_output(const st_options *options, const char *out_path, lmc_st_diag *diag);
+
+/* Refuses to replace a directory that holds one, at any depth. Errors: ARG, IO (a directory that cannot be listed),
+ * LIMIT (100 levels), NOMEM. */
+lmc_status st_kept_check_below(const lmc_allocator *memory, const char *directory, lmc_st_diag *diag);
 
 #endif

@@ -5,6 +5,7 @@
 #include "common/own_files.h"
 #include "safetensors/files/directories.h"
 #include "safetensors/files/folder.h"
+#include "safetensors/files/kept.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -69,12 +70,13 @@ static lmc_status check_target(st_staging *staging, const char *source, int forc
         return st_fail_nomem(diag);
     if (fault)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", fault);
-    if (has_target && force) {
+    if (!has_target)
+        return LMC_OK;
+    if (force) {
         staging->has_old = 1;
         staging->old = found;
+        return st_kept_check_below(staging->memory, target, diag);
     }
-    if (!has_target || force)
-        return LMC_OK;
     const int os_errno = check_empty(target);
     if (os_errno == ENOMEM)
         return st_fail_nomem(diag);

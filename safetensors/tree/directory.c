@@ -36,23 +36,59 @@ static void count_file(st_tree_work *work, const st_dir_entry *entry, lmc_st_eve
                                  event == LMC_ST_EVENT_RESTORED ? one->original_nbytes : one->stored_nbytes);
 }
 
-/* The archive of an earlier run at `out` if it is there, this user's and restores to `in_path`: its descriptor; else
- * -1. */
+/* 1 if the open archive has a base just when this call has one for it. */
+static int has_base_as_wanted(const st_tree_work *work, const char *path, int fd)
+{
+    lmc_st_diag unused;
+    lmc_st_file *file = NULL;
+    st_options own = work->inner;
+    own.in_fd = fd;
+    const int has_base =
+        st_file_open_input(path, &own, &file, &unused) == LMC_OK && file->bases.file_count > 0;
+    lmc_st_close(file);
+    return has_base == (work->inner.base != NULL);
+}
+
+/* The archive of an earlier run at `out` if it is there, this user's and what this call would write but for its level:
+ * its descriptor; else -1. */
 static int open_kept(const st_tree_work *work, const char *in_path, const st_place *out)
 {
     lmc_st_diag unused;
     st_options quiet = work->inner;
     const int fd = st_staged_open(out);
     quiet.progress = NULL;
-    if (fd >= 0 && st_compare_files(out->path, fd, in_path, &quiet, &unused) != LMC_OK) {
+    if (fd >= 0 && (!has_base_as_wanted(work, out->path, fd) ||
+                    st_compare_files(out->path, fd, in_path, &quiet, &unused) != LMC_OK)) {
         os_close(fd);
         return -1;
     }
     return fd;
 }
 
+/* The same for the archive in the directory that is to be replaced. It gets a second name, and must have the attributes
+ * of the input already: the directory stays as it is if this call fails. */
+static int open_old(const st_tree_work *work, const st_dir_entry *entry, const char *in_path,
+                    const st_place *out)
+{
+    os_state found;
+    int fd = -1;
+    char *const old = st_tree_output_path(work, entry, work->staging.target);
+    if (old && os_lstat(OS_HERE, old, &found) == 0) {
+        const st_attributes has = st_attributes_of(&found);
+        const st_attributes *const wanted = &entry->attributes;
+        if (has.permissions == wanted->permissions && has.modified_s == wanted->modified_s &&
+            has.modified_ns == wanted->modified_ns && st_staged_link(out, old)) {
+            fd = open_kept(work, in_path, out);
+            if (fd < 0)
+                st_staged_unlink(out);
+        }
+    }
+    st_release(work->options->allocator, old);
+    return fd;
+}
+
 /* Converts or restores a file. What an earlier run has finished is kept; so is the archive of a directory that is to be
- * replaced, which gets a second name first. */
+ * replaced. */
 static lmc_status work_on_file(st_tree_work *work, const st_dir_entry *entry, const char *in_path,
                                const st_place *out)
 {
@@ -61,15 +97,8 @@ static lmc_status work_on_file(st_tree_work *work, const st_dir_entry *entry, co
     st_options own = work->inner;
     const int is_forward = work->direction == ST_TO_ARCHIVES;
     int fd = is_forward ? open_kept(work, in_path, out) : -1;
-    if (is_forward && fd < 0) {
-        char *const old = st_tree_output_path(work, entry, work->staging.target);
-        if (old && st_staged_link(out, old)) {
-            fd = open_kept(work, in_path, out);
-            if (fd < 0)
-                st_staged_unlink(out);
-        }
-        st_release(work->options->allocator, old);
-    }
+    if (is_forward && fd < 0)
+        fd = open_old(work, entry, in_path, out);
     if (fd < 0) {
         LMC_TRY(is_forward ? st_convert_file(in_path, out, &work->inner, &one, work->diag)
                            : st_restore_file(in_path, out, &work->inner, &one, work->diag));
@@ -189,7 +218,7 @@ static lmc_status check_base_is_elsewhere(const st_tree_work *work, const char *
     return is_part ? st_tree_refuse(work, work->out_path, LMC_ERR_ARG, "the output is in the base") : LMC_OK;
 }
 
-/* The bases of an archive that is restored, which may have been found beside it. */
+/* The bases of an archive that is restored, or is a base itself. They may have been found beside it. */
 typedef struct base_check {
     const st_tree_work *work;
     lmc_status status;
@@ -209,6 +238,48 @@ static int look_at_bases(void *user, const lmc_st_file *file)
     if (check->status == LMC_ERR_NOMEM)
         (void)st_fail_nomem(check->work->diag);
     return check->status != LMC_OK;
+}
+
+/* Nothing that the archives are based on, at whatever distance, may be in a directory that is replaced. */
+static lmc_status check_bases_are_elsewhere(const st_tree_work *work)
+{
+    const st_options *const options = work->options;
+    const int is_forward = work->direction == ST_TO_ARCHIVES;
+    const char *const archives = is_forward ? options->base : work->in_path;
+    base_check check = {.work = work};
+    st_options own = *options;
+    if (options->base)
+        LMC_TRY(check_base_is_elsewhere(work, options->base, 0));
+    for (size_t i = 0; i < options->base_dir_count; i++)
+        LMC_TRY(check_base_is_elsewhere(work, options->base_dirs[i], 1));
+    if (!archives || !options->force || !os_is_folder(work->out_path))
+        return LMC_OK;
+    if (is_forward)
+        own.base = NULL; /* it has no base but those that its archives name */
+    LMC_TRY(st_tree_visit(archives, &own, look_at_bases, &check, work->diag));
+    return check.status;
+}
+
+/* What was converted must still be what the tree was when it was listed: files of different states make no snapshot. */
+static lmc_status check_unchanged(const st_tree_work *work)
+{
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < work->tree.count && status == LMC_OK; i++) {
+        os_state now;
+        const st_dir_entry *const entry = &work->tree.entries[i];
+        const st_attributes *const was = &entry->attributes;
+        if (work->direction != ST_TO_ARCHIVES || !st_tree_is_worked_on(work, entry))
+            continue;
+        char *const path = lmc_path_join(work->options->allocator, work->in_path, entry->path, "");
+        if (!path)
+            status = st_fail_nomem(work->diag);
+        else if (os_stat(OS_HERE, path, &now) != 0 || now.nbytes != entry->nbytes ||
+                 now.modified_s != was->modified_s || now.modified_ns != was->modified_ns)
+            status =
+                st_tree_refuse(work, path, LMC_ERR_IO, "the file has changed while the directory was read");
+        st_release(work->options->allocator, path);
+    }
+    return status;
 }
 
 /* Keeps the finished archives for the next run, and says so, if they are worth it: the run was cancelled, or what
@@ -297,15 +368,7 @@ static lmc_status write_directory(st_tree_work *work)
 {
     const st_options *const options = work->options;
     const st_staging *const staging = &work->staging;
-    base_check check = {.work = work};
-    if (options->base)
-        LMC_TRY(check_base_is_elsewhere(work, options->base, 0));
-    for (size_t i = 0; i < options->base_dir_count; i++)
-        LMC_TRY(check_base_is_elsewhere(work, options->base_dirs[i], 1));
-    /* nothing that the archives are based on may be in the directory that is replaced */
-    if (work->direction == ST_FROM_ARCHIVES && options->force && os_is_folder(work->out_path))
-        LMC_TRY(st_tree_visit(work->in_path, options, look_at_bases, &check, work->diag));
-    LMC_TRY(check.status);
+    LMC_TRY(check_bases_are_elsewhere(work));
     LMC_TRY(st_staging_open(&work->staging, options->allocator, work->out_path, work->in_path, options->force,
                             work->diag));
     lmc_status status = clean_staging(work);
@@ -316,6 +379,8 @@ static lmc_status write_directory(st_tree_work *work)
         status = write_list_of_copied(work);
     if (status == LMC_OK)
         status = check_names_differ(work);
+    if (status == LMC_OK)
+        status = check_unchanged(work);
     /* directories get their attributes when nothing more is written into them; the root, with its name */
     for (size_t i = work->tree.count; i > 0 && status == LMC_OK; i--) {
         const st_dir_entry *const entry = &work->tree.entries[i - 1];

@@ -227,14 +227,14 @@ def test_force_keeps_what_is_right(tool, directory):
     archive = source + ".lmc"
     tool.run("convert", source).expect(0)
     number = os.stat(os.path.join(archive, "a.safetensors.lmc")).st_ino
-    os.chmod(os.path.join(source, "a.safetensors"), 0o600)
+    os.chmod(os.path.join(source, "sub", "b.safetensors"), 0o600)  # it would change in what is replaced, too
     write(os.path.join(source, "c.safetensors"), shard(4))
     write(os.path.join(archive, "d.safetensors.lmc"), read(os.path.join(archive, "d.safetensors.lmc"))[:-1])
     os.makedirs(os.path.join(archive, "blobs"))
     os.rename(os.path.join(archive, "e.safetensors.lmc"), os.path.join(archive, "blobs", "e"))
     os.symlink(os.path.join(archive, "blobs", "e"), os.path.join(archive, "e.safetensors.lmc"))
     told = tool.run("convert", source, "-f", "-v")
-    check(told.status == 0 and told.stderr.count(": kept") == 2 and told.stderr.count(": converted") == 3,
+    check(told.status == 0 and told.stderr.count(": kept") == 1 and told.stderr.count(": converted") == 4,
           "exit %d: %s" % (told.status, told.stderr))
     check(os.stat(os.path.join(archive, "a.safetensors.lmc")).st_ino == number, "it was written again")
     check_archived(tool, source, archive)
@@ -247,11 +247,48 @@ def test_failed_force_keeps_the_old_directory(tool, directory):
     source = small_tree(os.path.join(directory, "m"))
     tool.run("convert", source).expect(0)
     write(os.path.join(source, "z.safetensors"), shard(4))
+    os.chmod(os.path.join(source, "a.safetensors"), 0o600)
+    os.utime(os.path.join(source, "sub", "b.safetensors"), (1e9, 1e9))
     with Untouched(directory):
         tool.run("convert", source, "-f", file_size=4096).expect(3, "cannot write")
     write(os.path.join(source + ".lmc", "y.safetensors.lmc"), b"x")
     with Untouched(directory):
         tool.run("restore", source + ".lmc", "-f").expect(1)
+
+
+def test_force_with_a_base(tool, directory):
+    """An archive that has none is not what is wanted then, and the other way round."""
+    source, base = small_tree(os.path.join(directory, "m")), small_tree(os.path.join(directory, "base"))
+    path = os.path.join(source + ".lmc", "a.safetensors.lmc")
+    tool.run("convert", source).expect(0)
+    alone = os.path.getsize(path)
+    tool.run("convert", source, "-f", "--base", base).expect(0)
+    check(os.path.getsize(path) < alone / 2, "the base was ignored")
+    number = os.stat(path).st_ino
+    tool.run("convert", source, "-f", "--base", base).expect(0)
+    check(os.stat(path).st_ino == number, "it was written again")
+    tool.run("convert", source, "-f").expect(0)
+    check(os.path.getsize(path) == alone, "it still has the base")
+
+
+@pytest.mark.parametrize("base", ["archives", "plain"])
+@pytest.mark.parametrize("length", [2, 3])
+@pytest.mark.parametrize("option", ["-f", "--rm"])
+def test_force_replaces_no_base_of_the_base(tool, directory, base, length, option):
+    """However far down the chain it is."""
+    sources = [small_tree(os.path.join(directory, "c-%d" % i)) for i in range(length + 1)]
+    for i, source in enumerate(sources):
+        write(os.path.join(source, "a.safetensors"), shard(i + 1))
+    first = sources[0] + (".lmc" if base == "archives" else "")
+    if base == "archives":
+        tool.run("convert", sources[0], "--rm").expect(0)
+    before = first
+    for source in sources[1:-1]:
+        tool.run("convert", source, "--base", before, "--rm").expect(0)
+        before = source + ".lmc"
+    with Untouched(directory):
+        tool.run("convert", sources[-1], "--base", before, "-o", first, "-f", option).expect(
+            2, "the output is the base or holds it")
 
 
 # ---- --rm ----
