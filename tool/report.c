@@ -110,8 +110,12 @@ void cli_flush_output(void)
 
 int cli_finish_output(void)
 {
+    static int is_told;
+    if (is_told)
+        return CLI_SYSTEM;
     if (cli_output_works() && fflush(stdout) == 0)
         return CLI_OK;
+    is_told = 1;
     const int os_errno = output_errno != 0 ? output_errno : os_stdio_errno();
     /* what could not be written would be tried again at the end of the program, and could block it */
     os_drop_output();

@@ -238,8 +238,9 @@ lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, cons
         else if (reader.is_out_of_memory)
             status = st_fail_nomem(diag);
         else if (reader.json.fault)
-            status = st_fail(diag, LMC_ERR_CORRUPT, reader.json.at, "malformed list of a run: %s",
-                             reader.json.fault);
+            status =
+                st_fail(diag, LMC_ERR_CORRUPT, reader.json.at,
+                        "malformed list of a run: %s; repairing the run writes it again", reader.json.fault);
     }
     st_release(memory, text);
     return status;

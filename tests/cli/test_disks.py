@@ -94,7 +94,8 @@ def test_full_output_streams(tool, directory):
     """What is printed must arrive; a message that does not arrive changes no status."""
     path = in_directory(directory, medium_model())
     printing = [["ls", path], ["ls", "--json", path], ["get", path, "noise"], ["--help"], ["--version"],
-                ["convert", "--help"]]
+                ["convert", "--help"], ["store", "add", os.path.join(directory, "store"), path],
+                ["run", "add", os.path.join(directory, "run"), path, "--step", "1"]]
     for arguments in printing:
         with open("/dev/full", "wb") as full_stream:
             ended = subprocess.run([tool.path, *arguments], stdout=full_stream, stderr=subprocess.PIPE, check=False)

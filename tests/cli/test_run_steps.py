@@ -231,6 +231,8 @@ def test_far_base_that_is_not_found(tool, far_run):
     os.rename(archive, archive + ".away")
     told = tool.run("run", "drop", run, "150").expect(2, "step 1000")
     check(os.path.isdir(os.path.join(run, "150")), told.stderr)
+    forge_base(run, 1000, "unknown")
+    check((listed(tool, run)[1000]["base"], listed(tool, run)[1000]["chain"]) == ("unknown", None), "what is listed")
     told = tool.run("run", "verify", run, "1000").expect(1, "looked in")
     check("and %d earlier steps in " % (FAR + 1) in told.stderr, told.stderr)
     os.rename(archive + ".away", archive)

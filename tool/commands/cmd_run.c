@@ -115,8 +115,9 @@ static void show_step(void *user, lmc_run_event event, const lmc_run_step *step)
     if (event == LMC_RUN_ADDED && !is_dry)
         cli_kept_print_gain(step->original_nbytes, step->stored_nbytes);
     if (event == LMC_RUN_ADDED || event == LMC_RUN_REBASED) {
+        char base[24];
         if (step->has_base)
-            printf(", based on %llu", (unsigned long long)step->base);
+            printf(", based on %s", cli_kept_count(step->base, "?", base));
         else
             printf(", key frame");
     }

@@ -18,12 +18,11 @@ static const char about_info[] = "Describes a run as a whole.\n";
 /* A row of the table, or an object. */
 static void print_step(const lmc_run_step *step, int is_json)
 {
-    const char *const unknown = is_json ? "null" : "?";
     char base[24];
     char chain[24];
     char when[32];
-    (void)cli_kept_count(step->base, unknown, base);
-    (void)cli_kept_count(step->chain, unknown, chain);
+    (void)cli_kept_count(step->base, is_json ? "\"unknown\"" : "?", base);
+    (void)cli_kept_count(step->chain, is_json ? "null" : "?", chain);
     if (!step->has_base)
         snprintf(base, sizeof base, is_json ? "null" : "-");
     if (is_json) {

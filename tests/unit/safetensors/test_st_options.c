@@ -122,6 +122,34 @@ LMC_TEST(test_file_done)
     }
 }
 
+/* Changes a file of the directory when the one behind it is done. */
+static void change_file(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
+                        uint64_t out_nbytes)
+{
+    size_t nbytes = 0;
+    char changed[LMC_TEST_PATH_NBYTES + 16];
+    (void)user, (void)event, (void)in_nbytes, (void)out_nbytes;
+    if (strcmp(path, "m.safetensors.index.json") != 0)
+        return;
+    snprintf(changed, sizeof changed, "%s/m.safetensors", model_path);
+    unsigned char *const bytes = lmc_test_read(changed, &nbytes);
+    bytes[nbytes - 1] ^= 1;
+    lmc_test_write(changed, bytes, nbytes);
+    free(bytes);
+}
+
+/* What is stored would be of two states. */
+LMC_TEST(test_a_file_changes_meanwhile)
+{
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_test_settings options = lmc_test_options(1);
+    options.file_done = change_file;
+    CU_ASSERT_EQUAL(lmc_test_convert_as(model_path, out_path, &options, NULL, &diag), LMC_ERR_IO);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.file, "m.safetensors"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "has changed while the directory was read"));
+    CU_ASSERT_FALSE(lmc_test_exists(out_path));
+}
+
 /* After salvage, damaged_count tells whether the output is there. */
 LMC_TEST(test_results_of_salvage)
 {
