@@ -9,16 +9,17 @@
 #include "safetensors/common/memory.h"
 #include "safetensors/common/options.h"
 
-/* What an output takes over from its input. */
+/* What an output takes over from its input, or from the file that it replaces. */
 typedef struct st_attributes {
-    int is_known;         /* 0: the input was a stream, the output gets what new files get */
+    int is_known;         /* 0: the output gets what new files get */
+    int has_time;         /* 0: the output gets the time at which it is written */
     unsigned permissions; /* without those of set-user-ID and the like */
     int64_t modified_s, modified_ns;
 } st_attributes;
 
 static inline st_attributes st_attributes_of(const os_state *state)
 {
-    const st_attributes attributes = {1, state->permissions & 0777, state->modified_s, state->modified_ns};
+    const st_attributes attributes = {1, 1, state->permissions & 0777, state->modified_s, state->modified_ns};
     return attributes;
 }
 

@@ -77,11 +77,13 @@ static lmc_status create_temp(st_output *output, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-/* Whether the output may get its name, or be written to its stream. */
+/* Whether the output may get its name, or be written to its stream. *replaced: the attributes of the file that it
+ * replaces, but for the time. */
 static lmc_status check_target(const st_options *options, const st_place *place, const st_input *input,
-                               lmc_st_diag *diag)
+                               st_attributes *replaced, lmc_st_diag *diag)
 {
     os_state found;
+    *replaced = (st_attributes){0};
     const int is_stream = options->out_fd >= 0;
     const char *const fault = is_stream                ? NULL
                               : place->name[0] == '\0' ? "is empty"
@@ -101,7 +103,13 @@ static lmc_status check_target(const st_options *options, const st_place *place,
     if (is_file && !is_stream && found.kind != OS_FILE)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is %s",
                        found.kind == OS_FOLDER ? "a directory" : "not a regular file");
-    return has_name && !options->force ? fail_exists(diag) : LMC_OK;
+    if (has_name && !options->force)
+        return fail_exists(diag);
+    if (is_file && !is_stream) {
+        *replaced = st_attributes_of(&found);
+        replaced->has_time = 0;
+    }
+    return LMC_OK;
 }
 
 lmc_status st_output_open(st_output *output, const st_options *options, const st_place *place,
@@ -114,9 +122,9 @@ lmc_status st_output_open(st_output *output, const st_options *options, const st
                           .is_sequential = is_stream && is_sequential,
                           .cancel = options->cancel,
                           .memory = options->allocator};
-    if (input)
+    lmc_status status = check_target(options, place, input, &output->attributes, diag);
+    if (input && input->attributes.is_known)
         output->attributes = input->attributes;
-    lmc_status status = check_target(options, place, input, diag);
     if (status == LMC_OK && !is_stream) {
         status = create_temp(output, diag);
     } else if (status == LMC_OK && !is_sequential) {
@@ -214,7 +222,8 @@ int st_set_attributes(int fd, const st_attributes *attributes)
     if (os_errno != 0 && os_errno != EPERM)
         return os_errno;
     /* a time that a file system cannot hold is no reason to lose the output */
-    (void)os_set_modified(fd, attributes->modified_s, attributes->modified_ns);
+    if (attributes->has_time)
+        (void)os_set_modified(fd, attributes->modified_s, attributes->modified_ns);
     return 0;
 }
 

@@ -71,6 +71,17 @@ def test_links_and_modes(tool, directory):
     check(read(link + ".back") == small_model(), "the bytes differ")
 
 
+@pytest.mark.posix("permissions of files")
+def test_replaced_files_keep_their_mode(tool, directory):
+    """If the input has none, as a pipe: what was private stays so."""
+    out = os.path.join(directory, "out")
+    for options in ((), ("-f",)):
+        ended = subprocess.run([tool.path, "convert", "-", "-o", out, *options], input=small_model(1), check=False)
+        check(ended.returncode == 0, "convert")
+        check(not options or os.stat(out).st_mode & 0o777 == 0o600, "the mode of the output")
+        os.chmod(out, 0o600)
+
+
 @pytest.mark.posix("links")
 def test_dangling_link_counts_as_existing(tool, directory):
     path = in_directory(directory, small_model())
