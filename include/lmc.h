@@ -111,7 +111,7 @@ typedef enum lmc_status LMC_OF_INT {
     LMC_ERR_ARG = 1,         /* a parameter is out of its documented range, or the request cannot be met */
     LMC_ERR_NOMEM = 2,       /* the allocator returned NULL */
     LMC_ERR_DST_SMALL = 3,   /* the destination is too small; nothing is wrong with the input */
-    LMC_ERR_TRUNCATED = 4,   /* the input ends early; more of it could help. A cut frame may also be CHECKSUM. */
+    LMC_ERR_TRUNCATED = 4,   /* the input ends early; more of it could help */
     LMC_ERR_CORRUPT = 5,     /* the input breaks a rule of its format, or has another format */
     LMC_ERR_UNSUPPORTED = 6, /* the input needs a newer library; the diagnostic names the feature */
     LMC_ERR_CHECKSUM = 7,    /* well-formed, but not what was written */
@@ -309,7 +309,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_encode_delta(lmc_ctx *ctx, const lmc_params
 /* Decodes one whole frame of exactly frame_nbytes bytes; its content is *dst_nbytes bytes.
  *  dst_capacity: at least the content's size (lmc_frame_read_info()), else LMC_ERR_DST_SMALL.
  * Errors: LMC_ERR_ARG, LMC_ERR_NOMEM, LMC_ERR_DST_SMALL, LMC_ERR_TRUNCATED, LMC_ERR_CORRUPT, LMC_ERR_UNSUPPORTED,
- * LMC_ERR_CHECKSUM, LMC_ERR_LIMIT (as lmc_frame_create()); LMC_ERR_BASE for a delta frame. */
+ * LMC_ERR_CHECKSUM, LMC_ERR_LIMIT (as lmc_frame_create()); LMC_ERR_BASE for a delta frame. A frame that was cut is
+ * often LMC_ERR_CHECKSUM, and LMC_ERR_TRUNCATED only if it is shorter than lmc_info.frame_nbytes_min. */
 LMC_NODISCARD LMC_API lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, void *dst,
                                             size_t dst_capacity, size_t *dst_nbytes);
 

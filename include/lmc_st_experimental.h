@@ -165,8 +165,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint6
  * calls may be made by several threads at once. */
 typedef struct lmc_st_cache lmc_st_cache;
 
-/* nbytes: of the blocks; less than 1 MiB counts as that. Those in use, and the one that was used last, may exceed it. 0: 64 MiB a
- * thread. Only the number of threads and the allocator of the options are used. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
+/* nbytes: of the blocks; less than 1 MiB counts as that. Those in use, and the one that was used last, may exceed it.
+ * 0: 64 MiB a thread. Only the number of threads and the allocator of the options are used. Errors: LMC_ERR_NOMEM,
+ * LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_cache_create(uint64_t nbytes, const lmc_st_options *options,
                                                      lmc_st_cache **cache, lmc_st_diag *diag);
 

@@ -297,7 +297,8 @@ lmc_status lmc_st_content_hash(const lmc_st_file *file, uint64_t index, uint64_t
     lmc_status status = st_call_begin(&call, file->path, NULL, diag);
     if (status == LMC_OK &&
         (!file->is_archive || !st_file_find_listed(file, index, &listed) || listed.view)) {
-        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the file is not an archive, or has no stored tensor of this number");
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                         "the file is not an archive, or has no stored tensor of this number");
     } else if (status == LMC_OK && st_file_tensor_nbytes(file, (size_t)index) > 0) {
         lmc_ctx *ctx = NULL;
         st_frame frame = {0};

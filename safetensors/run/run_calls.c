@@ -83,8 +83,7 @@ lmc_status lmc_run_keep(const char *run_dir, uint64_t last, uint64_t every,
     const st_keep_rule rule = {.last = last, .every = every};
     lmc_status status = st_run_call_begin_drop(&call, run_dir, options, diag);
     if (status == LMC_OK && last == 0 && every == 0)
-        status =
-            st_fail(call.call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "neither last nor every is set");
+        status = st_fail(call.call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "neither last nor every is set");
     if (status == LMC_OK)
         status = st_store_drop(run_dir, NULL, 0, &rule, &call.request, &call.call.options, call.call.diag);
     return st_call_end(&call.call, status);

@@ -311,8 +311,9 @@ static lmc_status check_directory(const st_store_session *store, st_store_access
                        "has no %s, but folders that are named like %s: if it is a %s, repair it",
                        mark_of(store), is_run ? "steps" : "models", is_run ? "run" : "store");
     if (contents.has_others)
-        return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is not a %s: it has no %s, and is not empty",
-                       is_run ? "run" : "store", mark_of(store));
+        return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "is not a %s: it has no %s, and is not empty", is_run ? "run" : "store",
+                       mark_of(store));
     return LMC_OK;
 }
 
@@ -332,7 +333,8 @@ static lmc_status check_place(const st_store_session *store)
         return LMC_OK;
     st_diag_set_file(store->diag, store->path);
     lmc_text_escape(shown, sizeof shown, around.root, strlen(around.root));
-    st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is in the store or run %s: choose another place", shown);
+    st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is in the store or run %s: choose another place",
+            shown);
     st_release(memory, around.root);
     return LMC_ERR_ARG;
 }
@@ -388,8 +390,7 @@ static lmc_status check_kind(st_store_session *store, st_store_kind kind)
     if (!has_list)
         return LMC_OK;
     st_diag_set_file(store->diag, store->path);
-    return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                   "is a run, not a store of models");
+    return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a run, not a store of models");
 }
 
 /* The directory and its lock. ENOENT of the lock: the directory was removed just now. */
