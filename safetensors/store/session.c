@@ -390,7 +390,8 @@ static lmc_status check_kind(st_store_session *store, st_store_kind kind)
     if (!has_list)
         return LMC_OK;
     st_diag_set_file(store->diag, store->path);
-    return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a run, not a store of models");
+    return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                   "is a run, not a store of models: \"run add\" adds steps to it");
 }
 
 /* The directory and its lock. ENOENT of the lock: the directory was removed just now. */

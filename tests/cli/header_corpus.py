@@ -133,10 +133,10 @@ bad("json_config", b'{"hidden_size": 4096}', "JSON")
 bad("json_list", b'[{"name": "x"}, 1, 2, 3]', "JSON")
 bad("elf", b"\x7fELF\x02\x01\x01" + bytes(100), "program")
 bad("one_byte", b"x", "fewer than 8 bytes")
-bad("text", b"hello, this is a text file and no model at all\n" * 10, "no safetensors file")
+bad("text", b"hello, this is a text file and no model at all\n" * 10, "not a safetensors file")
 bad("tar", b"model.bin".ljust(100, b"\0") + b"0000644\0".ljust(157, b"\0") + b"ustar\00000" + bytes(2000),
-    "no safetensors file")
-bad("noise", b"\x01" + random.Random(3).randbytes(5000), "no safetensors file")
+    "not a safetensors file")
+bad("noise", b"\x01" + random.Random(3).randbytes(5000), "not a safetensors file")
 bad("zeros", bytes(1000), "length is 0")
 bad("ones", b"\xff" * 1000, "100,000,000")
 

@@ -147,10 +147,10 @@ def test_plugin_path_without_lmc(tool, directory):
 @pytest.mark.posix("paths of this machine in what the command says")
 def test_plugins_that_do_not_work(tool, directory):
     plugin = read(plugin_of(tool))
-    broken = {"garbage": (b"no library " * 100, "no library for this machine"),
-              "empty": (b"", "no library for this machine"),
-              "class": (plugin[:4] + bytes([plugin[4] ^ 3]) + plugin[5:], "no library for this machine"),
-              "machine": (plugin[:18] + bytes([plugin[18] ^ 1]) + plugin[19:], "no library for this machine"),
+    broken = {"garbage": (b"no library " * 100, "not a library for this machine"),
+              "empty": (b"", "not a library for this machine"),
+              "class": (plugin[:4] + bytes([plugin[4] ^ 3]) + plugin[5:], "not a library for this machine"),
+              "machine": (plugin[:18] + bytes([plugin[18] ^ 1]) + plugin[19:], "not a library for this machine"),
               "foreign": (plugin.replace(b"H5PLget_plugin_info", b"H5PLget_another_one"),
                           "not a plugin with an HDF5 filter"),
               "cut": (plugin[:64], "cut short"), "cut_later": (plugin[:-1], "cut short")}

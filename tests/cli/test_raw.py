@@ -19,7 +19,7 @@ def content_of(nbytes, seed=1):
 
 def test_unknown_files_are_refused(tool, directory):
     path = in_directory(directory, content_of(4096), "x.bin")
-    tool.run("convert", path).expect(1, "no safetensors file")
+    tool.run("convert", path).expect(1, "not a safetensors file")
     tool.run("ls", path).expect(1)
     check_only(directory, "x.bin")
 
@@ -71,7 +71,7 @@ def test_files_without_a_size(tool, directory):
 
 def test_a_damaged_safetensors_file_is_refused(tool, directory):
     path = in_directory(directory, content_of(4096), "x.safetensors")
-    tool.run("convert", "--raw", path).expect(1, "no safetensors file")
+    tool.run("convert", "--raw", path).expect(1, "not a safetensors file")
     check_only(directory, "x.safetensors")
 
 

@@ -94,7 +94,7 @@ def test_a_file_of_another_kind_is_bad_data(directory, content):
     with open(path, "wb") as file:
         file.write(content)
     for call in (lmcodec.File, lmcodec.verify, lmcodec.convert):
-        with pytest.raises(lmcodec.DataError, match="no safetensors file"):
+        with pytest.raises(lmcodec.DataError, match="not a safetensors file"):
             call(path)
     with pytest.raises(lmcodec.DataError, match="raw=True"):
         lmcodec.convert(path)
