@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
 from . import _abi, _system
 
@@ -100,7 +100,7 @@ class StepNotFound(ModelNotFound):
 
 
 class SliceError(LMCError, IndexError):
-    """An index or a slice leaves the tensor, or is of a kind that the file's framework does not take."""
+    """An index or a slice leaves the tensor, has too many dimensions, or is a list. One of another type: TypeError."""
 
 
 class DTypeError(LMCError, TypeError):
@@ -113,6 +113,8 @@ class ClosedError(LMCError, ValueError):
 
 SafetensorError = LMCError
 _join_safetensors()
+
+_Error = TypeVar("_Error", bound=LMCError)
 
 (_ARG, _NOMEM, _DST_SMALL, _TRUNCATED, _CORRUPT, _UNSUPPORTED, _CHECKSUM, _BASE, _LIMIT, _IO, _HEADER,
  _CANCELLED) = range(1, 13)
@@ -169,10 +171,23 @@ def renamed(error: LMCError, name: str) -> LMCError:
     return told
 
 
+def placed(error: _Error, file: str | None = None, tensor: str | None = None) -> _Error:
+    """The same error, which now names its file and its tensor.
+
+    Exceptions are made where they are raised, as `raise placed(...)`: an exception that a local name of its own frames
+    holds is a cycle. Open files and memory would stay until Python's collector comes.
+    """
+    error.file, error.tensor = file, tensor
+    return error
+
+
 def check(status: int, diag: _abi.StDiag) -> None:
     """Raises the exception for the status and diagnostic of a call on files, if it failed."""
-    if status == _abi.OK:
-        return
+    if status != _abi.OK:
+        raise _error_of_diag(status, diag)
+
+
+def _error_of_diag(status: int, diag: _abi.StDiag) -> Exception:
     shown = _system.shown_path(diag.file) or None
     tensor = unescaped(diag.tensor).decode("utf-8", "surrogateescape") if diag.has_tensor else None
     offset = None if diag.offset == _abi.NO_OFFSET else diag.offset
@@ -186,7 +201,7 @@ def check(status: int, diag: _abi.StDiag) -> None:
         error.filename = file
     elif isinstance(error, LMCError):
         error.file, error._file_in_text = file, shown
-    raise error
+    return error
 
 
 def unescaped(shown: bytes) -> bytes:

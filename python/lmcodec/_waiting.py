@@ -40,9 +40,10 @@ def run(function: Callable[[], _Result], cancel: ctypes.c_int) -> _Result:
         call.is_dropped = True
         cancel.value = 1
         call.wait()
+        call.error = None
         raise
     if call.error is not None:
-        raise call.error
+        raise call.taken_error()
     return call.results[0]
 
 
@@ -73,6 +74,12 @@ class _Call(Generic[_Result]):
             self.error = error
         finally:
             self.done.set()
+
+    def taken_error(self) -> BaseException:
+        """What the call has raised. Its frames hold the call, which holds it no longer: a cycle would keep them."""
+        error, self.error = self.error, None
+        assert error is not None
+        return error
 
     def wait(self) -> list[BaseException]:
         """Waits for the end of a call in another thread, and returns what signal handlers have raised meanwhile. A call
@@ -105,6 +112,13 @@ def share(function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
     for call in calls:
         if call not in mine:
             raised += call.wait()
-    for failure in (*raised, *(call.error for call in calls)):
-        if failure is not None:
-            raise failure
+    raised += [call.taken_error() for call in calls if call.error is not None]
+    if raised:
+        raise _first_of(raised)
+
+
+def _first_of(raised: list[BaseException]) -> BaseException:
+    """The first exception. The list, which frames of it hold, is empty then."""
+    first = raised[0]
+    raised.clear()
+    return first

@@ -24,6 +24,8 @@ from ._files.safe_open import safe_open
 
 __all__ = ["load", "load_file", "load_into", "save", "save_file", "savez"]
 
+_NOT_GIVEN: Any = object()  # numpy.save() writes None, too
+
 if TYPE_CHECKING:
     Array = numpy.ndarray[Any, Any]
 
@@ -40,7 +42,8 @@ def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = No
     threads: how many share the work; None for one per core. base, base_dirs: as for File.
     backend: accepted for compatibility with safetensors; ignored.
     progress(done bytes, all bytes): called while the file is read; True shows a bar.
-    Warns (UserWarning) of arrays of a NumPy file that are no tensors: compressed ones, and those of Python objects.
+    Warns (UserWarning) about arrays of a NumPy file that are not tensors: compressed ones, and those of Python
+    objects.
     Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError, MemoryError.
     """
     with safe_open(filename, "np", backend=backend, threads=threads, base=base, base_dirs=base_dirs,
@@ -55,8 +58,8 @@ def load_into(arrays: Mapping[str, Array], filename: Path, *, threads: int | Non
               progress: Progress | None = None) -> None:
     """Reads the tensors of these names from a file into arrays that exist.
 
-    arrays: contiguous ones of the dtype in the file are decoded to: this takes a quarter of the time of load_file(),
-        and no memory. Others of the same shape are filled piece by piece, as `array[...] = tensor` converts.
+    arrays: contiguous ones of the dtype in the file are decoded into directly: this takes a quarter of the time of
+        load_file() and no extra memory. Others of the same shape are filled piece by piece, as `array[...] = tensor` converts.
     Other arguments are those of load_file(). Further tensors of the file are not read.
 
     Raises TensorNotFound (the file lacks one of the names), ArgumentError (another shape, read-only), and as
@@ -87,8 +90,9 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, thread
     arrays.
 
     file: a path, an open file, a URL, or bytes. An archive is restored to memory. For an .npz file it stays there until
-        the result is closed. A safetensors file, or an archive of one, is read as by load_file().
-    mmap_mode, allow_pickle and further options are for numpy.load(). An original in memory is not mapped.
+        the result is closed. A safetensors file, or an archive of one, is read as by load_file(). An archive
+        in an open file reaches to its end; the position is undefined afterwards.
+    mmap_mode, allow_pickle and further options, by name, are for numpy.load(). An original in memory is not mapped.
     base, base_dirs: of the archive. storage_options: of a URL, for fsspec. Raises what numpy.load() raises, and as
     restore() does.
     """
@@ -121,7 +125,8 @@ def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[
     level: "default", "fast" or "max". threads: None for one per core.
     fsync: True waits until the bytes are on the disk.
     base: an earlier file to code against, which the archive then needs to be read.
-    Raises OSError, DTypeError, ValueError (not contiguous), TypeError (no array, metadata are no strings), LMCError.
+    Raises OSError, DTypeError, ValueError (not contiguous), TypeError (not an array, metadata that are not
+    strings), LMCError.
     """
     writer.write(_entries(tensor_dict), filename, metadata, plain=plain, level=level, threads=threads, fsync=fsync,
                   base=base, base_dirs=base_dirs, progress=progress)
@@ -140,15 +145,15 @@ def save(file: str | os.PathLike[str] | IO[bytes], arr: Any, *, level: str = "de
 
 
 @objects.first_is_also("tensor_dict")
-def save(file: Any, arr: Any = None, metadata: Any = None, *, plain: bool = False, level: str = "default",
+def save(file: Any, arr: Any = _NOT_GIVEN, metadata: Any = None, *, plain: bool = False, level: str = "default",
          threads: int | None = None, **options: Any) -> Any:
     """save(file, arr) writes an archive of what numpy.save() writes: load() reads it. save(arrays) and save(arrays,
     metadata) return the bytes of an archive, where safetensors.numpy.save() returns those of a safetensors file.
 
-    file: a path, whose file is replaced, whole or not at all; or an open file. The result is an archive. Its name is
-        the one that is given: no ".npy" is added.
+    file: a path, whose file is replaced, whole or not at all; or an open file, which gets one archive, up to its end.
+        The result is an archive. Its name is the one that is given: no ".npy" is added.
     fsync: True waits until the bytes are on the disk. base, base_dirs: an earlier file to code against.
-    Further options are for numpy.save().
+    Further options are for numpy.save(), and given by name.
     arrays, metadata: as for save_file(). plain: True returns the bytes of a safetensors file.
     level: "default", "fast" or "max". threads: None for one per core.
     Raises what numpy.save() raises, and as convert() and save_file() do.
@@ -156,8 +161,11 @@ def save(file: Any, arr: Any = None, metadata: Any = None, *, plain: bool = Fals
     if isinstance(file, Mapping):
         if options:
             raise TypeError("save() without a file takes no %r" % sorted(options)[0])
-        return writer.to_bytes(_entries(file), arr if metadata is None else metadata, plain=plain, level=level,
+        given = None if arr is _NOT_GIVEN else arr
+        return writer.to_bytes(_entries(file), given if metadata is None else metadata, plain=plain, level=level,
                                threads=threads)
+    if arr is _NOT_GIVEN:
+        raise TypeError("save() missing 1 required positional argument: 'arr'")
     if metadata is not None or plain:
         raise TypeError("a file of numpy.save() has no metadata, and is an archive: numpy.save() writes a plain one")
     ours = {name: options.pop(name) for name in ("fsync", "base", "base_dirs", "progress") if name in options}

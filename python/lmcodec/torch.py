@@ -46,7 +46,7 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", thr
     threads: how many share the work; None for one per core. base, base_dirs: as for File.
     backend: accepted for compatibility with safetensors; ignored.
     progress(done bytes, all bytes): called while the file is read; True shows a bar.
-    Warns (UserWarning) of entries of a file of torch.save() or NumPy that are no tensors.
+    Warns (UserWarning) about entries of a file of torch.save() or NumPy that are not tensors.
     Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError (this torch lacks a dtype),
     ArgumentError, MemoryError.
     """
@@ -62,8 +62,9 @@ def load_into(tensors: Mapping[str, torch.Tensor], filename: Path, *, threads: i
               storage_options: Mapping[str, Any] | None = None, progress: Progress | None = None) -> None:
     """Reads the tensors of these names from a file into memory that exists: `load_into(model.state_dict(), "m.lmc")`.
 
-    tensors: contiguous ones in memory, of the dtype in the file, are decoded to: this takes a quarter of the time of
-        load_file(), and no memory. Others of the same shape are filled piece by piece, as Tensor.copy_() converts.
+    tensors: contiguous ones in memory, of the dtype in the file, are decoded into directly: this takes a quarter of the
+        time of load_file() and no extra memory. Others of the same shape are filled piece by piece, as Tensor.copy_()
+        converts.
     Other arguments are those of load_file(). Further tensors of the file are not read.
 
     Raises TensorNotFound (the file lacks one of the names), ArgumentError (another shape, no memory), and as
@@ -95,11 +96,11 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool | None = None, 
     a file or as bytes, what safetensors.torch.load() gives: a dict of their tensors.
 
     f: a path, an open file, a URL, or bytes. An archive is restored to memory. Only torch unpickles it, by the rules of
-        `weights_only`.
+        `weights_only`. An archive in an open file reaches to its end; the position is undefined afterwards.
     mmap: True maps the restored original instead of copying it: less memory and time. Needs torch 2.1 or newer. Copies
         on Windows, where a file that is mapped cannot be removed.
-    map_location, weights_only and further options are for torch.load(). A safetensors file, or an archive of one, has
-        nothing to unpickle: it is read to the device `map_location`, as by load_file().
+    map_location, weights_only and further options, by name, are for torch.load(). A safetensors file, or an archive of
+        one, has nothing to unpickle: it is read to the device `map_location`, as by load_file().
     base, base_dirs: of the archive. storage_options: of a URL, for fsspec. Raises what torch.load() raises, and as
     restore() does.
     """
@@ -150,8 +151,8 @@ def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | 
            threads: int | None = 1) -> torch.Tensor:
     """lmcodec.decode() to a tensor.
 
-    out: a contiguous tensor of the host with as many bytes; it is returned. Autograd sees it change. By default a new
-        one of the frame's dtype, with one dimension: reshape() gives it its shape.
+    out: a contiguous tensor in host memory with as many bytes; it is returned. Autograd sees it change. By default a
+        new one of the frame's dtype, with one dimension: reshape() gives it its shape.
     base: what the frame was encoded against, if it was. Raises DTypeError, ValueError, and as lmcodec.decode() does.
     """
     old = None if base is None else _entry("base", base).owner  # may be a copy, which nothing else keeps alive
@@ -161,14 +162,14 @@ def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | 
         dtype = dtype_of(_codec.info(frame).dtype)
         return torch.frombuffer(content, dtype=torch.uint8).view(dtype) if content else torch.empty(0, dtype=dtype)
     if not is_plain(out) or not out.is_contiguous():
-        raise ValueError("out is a contiguous tensor of the host, and no view of conjugate or negative values")
+        raise ValueError("out must be a contiguous tensor in host memory, not a view of conjugate or negative values")
     arrays("cpu").begin_writing(out)
     _codec.decode(frame, _bytes_of(out), base=old_bytes, threads=threads)
     return out
 
 
 def _bytes_of(tensor: torch.Tensor) -> Any:
-    """The memory of a contiguous tensor of the host, as a buffer."""
+    """The memory of a contiguous tensor in host memory, as a buffer."""
     nbytes = tensor.numel() * tensor.element_size()
     return (ctypes.c_ubyte * nbytes).from_address(tensor.data_ptr()) if nbytes else bytearray()
 
@@ -185,8 +186,8 @@ def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Mappin
     level: "default", "fast" or "max". threads: None for one per core.
     fsync: True waits until the bytes are on the disk.
     base: an earlier file to code against, which the archive then needs to be read.
-    Raises ValueError (no tensor, sparse, not contiguous), RuntimeError (shared memory), OSError, DTypeError, TypeError
-    (metadata are no strings), LMCError.
+    Raises ValueError (not a tensor, sparse, not contiguous), RuntimeError (shared memory), OSError, DTypeError,
+    TypeError (metadata that are not strings), LMCError.
     """
     writer.write(_entries(tensors), filename, metadata, plain=plain, level=level, threads=threads, fsync=fsync,
                   base=base, base_dirs=base_dirs, progress=progress)
@@ -210,10 +211,11 @@ def save(obj: Any, f: Any = None, metadata: Any = None, *, plain: bool = False, 
     """save(obj, f) writes an archive of what torch.save() writes: load() reads it. save(tensors) and save(tensors,
     metadata) return the bytes of an archive, where safetensors.torch.save() returns those of a safetensors file.
 
-    f: a path, whose file is replaced, whole or not at all; or an open file. The result is an archive, whatever its name
-        is: `lmc-st restore` gives the file of torch.save(). The plain file is beside it meanwhile.
+    f: a path, whose file is replaced, whole or not at all; or an open file, which gets one archive, up to its end. The
+        result is an archive, whatever its name is: `lmc-st restore` gives the file of torch.save(). The plain file is
+        beside it meanwhile.
     fsync: True waits until the bytes are on the disk. base, base_dirs: an earlier file to code against.
-    Further options are for torch.save().
+    Further options are for torch.save(), and given by name.
     tensors, metadata: as for save_file(). plain: True returns the bytes of a safetensors file.
     level: "default", "fast" or "max". threads: None for one per core.
     Raises what torch.save() raises, and as convert() and save_file() do.

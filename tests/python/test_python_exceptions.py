@@ -1,13 +1,17 @@
 """Exceptions: who catches those of safetensors, LookupError or OSError catches those of the package, too."""
 import errno
+import gc
 import os
 import pickle
 import subprocess
 import sys
+import threading
+import weakref
 
 import pytest
 
 import lmcodec
+from lmcodec import _waiting
 from lmcodec._errors import unescaped
 from lmcodec._files.memory import shown_as
 
@@ -174,3 +178,59 @@ def test_the_name_of_a_temporary_file_is_replaced(directory):
     with pytest.raises(lmcodec.DataError) as caught, shown_as(path, "(bytes)"):
         lmcodec.File(path)
     assert caught.value.file == "(bytes)" and str(caught.value).startswith("(bytes): ")
+
+
+def stopped(done, total):
+    raise RuntimeError("no more")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="Linux lists the open files of a process")
+@pytest.mark.parametrize("call", [
+    lambda path: lmcodec.safe_open(path, "np").get_tensor("missing"),
+    lambda path: lmcodec.File(path).read("missing"),
+    lambda path: lmcodec.safe_open(path, "np").get_tensors(progress=stopped),
+    lambda path: lmcodec.safe_open(path + ".damaged", "np").get_tensor("a"),
+    lambda path: lmcodec.safe_open(path + ".damaged", "np").get_tensors(),
+    lambda path: lmcodec.safe_open(path + ".damaged", "np").get_slice("a")[:700000],
+], ids=["name", "read", "progress", "tensor", "tensors", "slice"])
+def test_failed_calls_leave_no_file_open(directory, call):
+    """Without Python's collector: no frame of an exception holds the exception."""
+    pytest.importorskip("numpy", reason="numpy is not installed")
+    path = os.path.join(directory, "a.lmc")
+    lmcodec.serialize_file({"a": ("U8", (24 << 20,), bytes(range(256)) * (3 << 15))}, path)
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+    content[-100] ^= 1
+    with open(path + ".damaged", "wb") as file:
+        file.write(content)
+    before = len(os.listdir("/proc/self/fd"))
+    gc.disable()
+    try:
+        for _ in range(5):
+            with pytest.raises((lmcodec.LMCError, RuntimeError)) as caught:
+                call(path)
+            del caught
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("call", [lambda function: _waiting.run(function, _waiting.new_flag()),
+                                  lambda function: _waiting.share(lambda part: function(), range(3))],
+                         ids=["run", "share"])
+def test_failed_calls_in_other_threads_keep_nothing(call):
+    left = []
+
+    def fail():
+        thing = threading.Event()
+        left.append(weakref.ref(thing))
+        raise ValueError("an error")
+
+    gc.disable()
+    try:
+        with pytest.raises(ValueError, match="an error") as caught:
+            call(fail)
+        del caught
+        assert [reference() for reference in left] == [None] * len(left) and left
+    finally:
+        gc.enable()

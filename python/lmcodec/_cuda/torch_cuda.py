@@ -15,7 +15,7 @@ from typing import Any, Sequence
 import torch
 
 from .._arrays.torch_types import dtype_of, shape_of
-from .._errors import UnsupportedError
+from .._errors import UnsupportedError, reworded
 from . import cuda_abi, cuda_batch
 from .cuda_batch import Room
 from .cuda_load import Loader
@@ -109,6 +109,6 @@ def loader_of(device: Any) -> Loader | None:
     info, calls = _device_info(index), cuda_abi.calls()
     if calls is None or isinstance(info, UnsupportedError):
         if mode == "1":
-            raise info
+            raise reworded(info, str(info))
         return None
     return Loader(calls, lambda: TorchDevice(torch.device("cuda", index)), info)

@@ -9,11 +9,12 @@ import os
 import threading
 import zlib
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from .. import _abi, _codec, _waiting
 from .._buffer import LARGE_NBYTES, TRUSTED_EXPANSION, Buffer, new_bytearray
-from .._errors import ArgumentError, ClosedError, DataError, LimitError, TensorNotFound, check, check_status
+from .._errors import ArgumentError, ClosedError, DataError, LimitError, TensorNotFound, check, check_status, placed
 from .options import CallOptions, Path, Progress, encode_path, path_array
 from .part_reader import Opened, PartReader
 
@@ -66,7 +67,7 @@ class TensorCoding(NamedTuple):
 class _Listing(NamedTuple):
     """What the header says."""
 
-    tensors: dict[str, TensorInfo]
+    tensors: Mapping[str, TensorInfo]
     metadata: dict[str, str] | None
 
 
@@ -298,7 +299,8 @@ class File:
 
     @property
     def tensors(self) -> Mapping[str, TensorInfo]:
-        """Descriptions of the tensors by name: the first of each storage in the order of contents, then the others."""
+        """Descriptions of the tensors by name, read-only: the first of each storage in the order of contents, then the
+        others."""
         return self._listed(self._open()).tensors
 
     def _listed(self, handle: Handle) -> _Listing:
@@ -311,7 +313,7 @@ class File:
                 metadata = entries.pop("__metadata__", None)
                 tensors = _tensors_of(entries) if is_safetensors else handle.tensors()
                 del entries
-            listing = self._listing = _Listing(tensors, metadata)
+            listing = self._listing = _Listing(MappingProxyType(tensors), metadata)
         return listing
 
     @property
@@ -334,9 +336,8 @@ class File:
         try:
             return tensors[name]
         except (KeyError, TypeError):
-            error = TensorNotFound("File does not contain tensor %s" % (name,))  # the text of safetensors
-            error.file, error.tensor = self.shown_name(), str(name)
-            raise error from None
+            raise placed(TensorNotFound("File does not contain tensor %s" % (name,)),  # the text of safetensors
+                         self.shown_name(), str(name)) from None
 
     def coding(self, name: str) -> TensorCoding:
         """How a tensor is stored. Reads the start of its frame. Raises TensorNotFound, DataError, UnsupportedError."""
@@ -370,6 +371,7 @@ class File:
         Threads share the work. progress(done bytes, all bytes) is called after each piece of it. An exception from it
         ends the call. Raises as read_into() does.
         """
+        _codec.threads_of(threads)
         self._decode_many(self._open(), tensors, addresses, threads, progress)
 
     def changes(self, name: str, *, base: Any = None, threads: int | None = None) -> Changes:
@@ -434,10 +436,8 @@ class File:
         repeated = sum(tensor.nbytes for tensor in views.values()) - sum(storages.values())
         if repeated > max(_REPEATED_NBYTES, _REPEATED_TIMES * self.stored_nbytes):
             largest = max(views, key=lambda name: views[name].nbytes)
-            error = LimitError("tensor %r: views repeat what is stored over %d bytes; get_slice() reads parts"
-                               % (largest, repeated))
-            error.tensor = largest
-            raise error
+            raise placed(LimitError("tensor %r: views repeat what is stored over %d bytes; get_slice() reads parts"
+                                    % (largest, repeated)), None, largest)
 
     def place(self, tensor: TensorInfo) -> tuple[int, int]:
         """Where the tensor is stored in the open file: its offset and how many bytes."""
@@ -555,9 +555,7 @@ def thread_count_of(threads: int | None) -> int:
 
 def changed(name: str) -> DataError:
     """The exception for a file that has been replaced since it was opened."""
-    error = DataError("%s: the file has changed since it was opened" % name)
-    error.file = name
-    return error
+    return placed(DataError("%s: the file has changed since it was opened" % name), name)
 
 
 def _open_again(places: _Places, header_crc: int) -> File:

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from typing import Any, Iterable, NamedTuple
 
-from .._errors import ChecksumError, DataError
+from .._errors import ChecksumError, DataError, placed
 from .file import File, TensorInfo
 from .original import Original
 
@@ -148,6 +148,4 @@ def _length(local: bytes, number: int) -> int:
 
 
 def _told(kind: type[DataError], file: File, text: str, tensor: str | None = None) -> DataError:
-    error = kind("%s: %s" % (file.shown_name(), text))
-    error.file, error.tensor = file.shown_name(), tensor
-    return error
+    return placed(kind("%s: %s" % (file.shown_name(), text)), file.shown_name(), tensor)

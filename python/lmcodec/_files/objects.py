@@ -91,6 +91,8 @@ def _starts_like_ours(file: Any) -> bool:
 
 
 def _is_all_of_a_file(file: Any) -> bool:
+    if not isinstance(getattr(file, "raw", file), io.FileIO):  # gzip has the name of the file that it unpacks
+        return False
     name = getattr(file, "name", None)
     try:
         return isinstance(name, str) and file.tell() == 0 and os.path.samestat(os.fstat(file.fileno()), os.stat(name))

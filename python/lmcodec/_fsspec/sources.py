@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, Mapping, NamedTuple, Protocol
 from urllib.parse import unquote
 
-from .._errors import ArgumentError, DataError, LMCError, ModelNotFound
+from .._errors import ArgumentError, DataError, LMCError, ModelNotFound, placed
 from .._files.file import File
 from .._files.options import Path, encode_path
 from .._files.original import Original
@@ -176,9 +176,8 @@ def _one_file(place: str, name: str, nbytes: int, opened: Opened) -> OneFile:
     entry = Entry(place, True, nbytes)
     file = opened(entry).file
     if not file.is_archive:
-        error = DataError("%s: is a plain %s file, not an LMC archive" % (hide_secrets(place), file.container))
-        error.file = hide_secrets(place)
-        raise error
+        shown = hide_secrets(place)
+        raise placed(DataError("%s: is a plain %s file, not an LMC archive" % (shown, file.container)), shown)
     return OneFile(entry, name)
 
 

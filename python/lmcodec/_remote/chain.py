@@ -9,7 +9,7 @@ import re
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Union
 
 from .. import _abi
-from .._errors import BaseError, DataError, LimitError, LMCError, check, check_status, loads_untrusted
+from .._errors import BaseError, DataError, LimitError, LMCError, check, check_status, loads_untrusted, placed, reworded
 from .._files.file import Handle, open_path
 from .._files.options import encode_path, path_array
 from .source import Requests, Settings, Source
@@ -68,7 +68,7 @@ class ChainFile:
         else:
             self.source, self.handle = _open_source(place, search, expected)
         self._bases: dict[int, ChainFile] = {}
-        self._base_failures: dict[int, BaseError] = {}
+        self._base_failures: dict[int, LMCError] = {}
 
     def sources(self) -> Iterator[Source]:
         """Those of the file and of the open bases."""
@@ -168,13 +168,13 @@ class ChainFile:
         the store; the next call tries again)."""
         if number not in self._bases:
             if number in self._base_failures:
-                raise self._base_failures[number]
+                raise reworded(self._base_failures[number], str(self._base_failures[number]))
             for twin in self._twins(number):
                 self.base(twin)
             try:
                 self._bases[number] = self._find_base(number)
             except BaseError as failure:
-                self._base_failures[number] = failure
+                self._base_failures[number] = reworded(failure, str(failure))  # without frames, which hold files
                 raise
         return self._bases[number]
 
@@ -208,10 +208,9 @@ class ChainFile:
                 if not isinstance(place, str) and not isinstance(error, (*_NOT_THERE, LMCError)):
                     raise
                 other = "; %s" % error
-        failure = BaseError("%s: wants the base %s (hash %016x), which was not found: looked at %s%s"
-                            % (_shown(self._place), path, base.content_hash, ", ".join(looked), other))
-        failure.file = _shown(self._place)
-        raise failure
+        shown = _shown(self._place)
+        raise placed(BaseError("%s: wants the base %s (hash %016x), which was not found: looked at %s%s"
+                               % (shown, path, base.content_hash, ", ".join(looked), other)), shown)
 
     def _candidates(self, name: str, path: str) -> Iterator[tuple[Where, bool]]:
         """Places where the base file with this name and recorded path may be, in order, and whether the caller has

@@ -272,8 +272,7 @@ class Source:
                 raise changed(self.url) from None
             except Exception as error:
                 if isinstance(error, FINAL_ERRORS) or attempt == self._settings.retries:
-                    failure = self._error(error, begin, end)
-                    raise failure from None if failure is error else cause_to_show(error)
+                    raise self._failure(error, begin, end)
         raise AssertionError
 
     def _checked(self, part: Part, begin: int, end: int) -> Part:
@@ -283,6 +282,12 @@ class Source:
         if part.nbytes != wanted:
             raise OSError(errno.EIO, "the server sent %d bytes instead of %d" % (part.nbytes, wanted))
         return part
+
+    def _failure(self, error: Exception, begin: int, end: int) -> Exception:
+        """The exception that a caller sees, with its cause."""
+        failure = self._error(error, begin, end)
+        failure.__cause__ = None if failure is error else cause_to_show(error)
+        return failure
 
     def _error(self, error: Exception, begin: int, end: int) -> Exception:
         """The exception that a caller sees: it names the URL."""
@@ -345,10 +350,13 @@ class Source:
 
     def raise_failure(self) -> None:
         """Raises the exception that ended a read of the library in this thread, if there is one."""
-        failure = getattr(self._local, "failure", None)
+        if getattr(self._local, "failure", None) is not None:
+            raise self._taken_failure()
+
+    def _taken_failure(self) -> BaseException:
+        failure: BaseException = self._local.failure
         self._local.failure = None
-        if failure is not None:
-            raise failure
+        return failure
 
 
 def _read_function(source: Source) -> Any:
