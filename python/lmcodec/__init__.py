@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ._files.file import File, TensorCoding, TensorInfo
     from ._files.safe_open import safe_open
     from ._files.slices import Slice
-    from ._files.writer import deserialize, serialize, serialize_file
+    from ._files.writer import TensorSpec, deserialize, serialize, serialize_file
     from ._runs.run import Run, RunInfo, Step
     from ._runs.local_store import Pushed, Store, StoredModel, StorePlan
 
@@ -38,7 +38,7 @@ __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "Changes", "ChecksumError", "ClosedError", "DTypeError", "DataError",
     "DeltaReader", "DeltaWriter", "DeviceError", "File", "FrameInfo", "LMCError", "LimitError", "ModelNotFound",
     "PLUGIN_PATH", "Pushed", "Result", "Run", "RunInfo", "SafetensorError", "Slice", "SliceError", "Step",
-    "StepNotFound", "Store", "StoredModel", "StorePlan", "TensorCoding", "TensorInfo", "TensorNotFound",
+    "StepNotFound", "Store", "StoredModel", "StorePlan", "TensorCoding", "TensorInfo", "TensorNotFound", "TensorSpec",
     "UnsupportedError", "apply", "changes", "compare", "convert", "decode", "delta", "delta_parts", "deserialize",
     "encode", "info", "kernels", "open_original", "restore", "safe_open", "serialize", "serialize_file", "verify",
 ]
@@ -56,7 +56,7 @@ _NAMES = {
     "_files.file": ("File", "TensorCoding", "TensorInfo"),
     "_files.safe_open": ("safe_open",),
     "_files.slices": ("Slice",),
-    "_files.writer": ("deserialize", "serialize", "serialize_file"),
+    "_files.writer": ("TensorSpec", "deserialize", "serialize", "serialize_file"),
     "_runs.run": ("Run", "RunInfo", "Step"),
     "_runs.local_store": ("Pushed", "Store", "StoredModel", "StorePlan"),
 }

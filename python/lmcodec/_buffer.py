@@ -43,7 +43,7 @@ class Buffer:
     """The bytes of an object that has the buffer protocol: `address` and `nbytes`, until `with` ends.
 
     The bytes must be contiguous, in C order. They may be read-only unless `writable`. Nothing is copied.
-    Raises TypeError (no buffer, or one of Python objects) and BufferError or ValueError (not contiguous, read-only).
+    Raises TypeError (not a buffer, or one of Python objects) and BufferError or ValueError (not contiguous, read-only).
     """
 
     __slots__ = ("_view", "address", "nbytes")

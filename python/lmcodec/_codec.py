@@ -71,7 +71,7 @@ def dtype_of(name: str) -> int:
 
 
 def threads_of(threads: int | None) -> int:
-    """A thread_count of the library: 0 stands for one a core."""
+    """A thread_count of the library: 0 stands for one per core."""
     if threads is None:
         return 0
     if not hasattr(threads, "__index__") or not 0 <= threads <= _abi.THREAD_COUNT_MAX:
@@ -139,12 +139,13 @@ def encode(data: Any, dtype: str | None = None, *, level: str = "default", threa
     dtype: as safetensors names it: "BF16", "F32", ... By default that of the buffer, or "U8" for plain bytes. It guides
         the compression. It never changes what is decoded.
     level: "default", "fast" or "max".
-    threads: 1 to 256; None or 0 for one a core.
+    threads: 1 to 256; None or 0 for one per core.
     row_nbytes: bytes of a row of a matrix. By default those of a buffer with two dimensions or more; 0 for none.
     base: an earlier snapshot of the data, of as many bytes. The frame may then need it to be decoded.
 
     Returns at most 48 bytes more than `data` has. Raises ArgumentError, BaseError (its size differs), MemoryError,
-    TypeError (no buffer, or one of Python objects), and BufferError or ValueError for a buffer that is not contiguous.
+    TypeError (not a buffer, or one of Python objects), and BufferError or ValueError for a buffer that is not
+    contiguous.
     """
     if hasattr(data, "data_ptr"):
         raise TypeError("a tensor of torch has no buffer: lmcodec.torch.encode() takes it")
@@ -182,7 +183,7 @@ def decode(frame: Any, out: Any = None, *, base: Any = None, threads: int | None
     frame: bytes, or an object with their buffer.
     out: a writable buffer with as many bytes as the content has; it is returned. By default a new bytearray.
     base: the base that the frame was encoded against, if it was.
-    threads: 1 to 256; None or 0 for one a core.
+    threads: 1 to 256; None or 0 for one per core.
 
     Raises DataError, ChecksumError, UnsupportedError, BaseError (no base, or another one), ArgumentError (`out` has
     another size, or lies where the frame lies), MemoryError. `out` has undefined bytes then.

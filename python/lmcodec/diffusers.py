@@ -29,7 +29,7 @@ def from_pretrained(directory: Path, model_class: Any = None, *, torch_dtype: An
     directory: of a pipeline (it has model_index.json), or of one model (config.json and its archives).
     model_class: of the model or pipeline; by default the directory names it.
     torch_dtype: of the weights; None keeps that of the files. variant: "fp16" reads *.fp16.safetensors.lmc.
-    base_dirs: where bases of archives are looked for. threads: None for one a core.
+    base_dirs: where bases of archives are looked for. threads: None for one per core.
     options: for diffusers when it loads a pipeline, for example components that exist already.
 
     Raises NotImplementedError (options of a model, components of other libraries: restore the directory for these),

@@ -44,7 +44,7 @@ _Base: Any = type("_Base", _base_classes(), {})
 class CheckpointIO(_Base):  # type: ignore[misc]
     """Saves checkpoints as archives, under the paths that Lightning gives; loads archives and plain checkpoints.
 
-    level: "default", "fast" or "max". threads: None for one a core.
+    level: "default", "fast" or "max". threads: None for one per core.
     max_chain: how many checkpoints in a row may be coded against the one before; 0: each stands alone. Such a chain is
         smaller. To read a checkpoint of it, the ones before are needed. They are kept as hard links in the folder
         .lmc-bases beside the checkpoints, as long as a checkpoint beside the folder needs them: move it with them.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
+from ._codec import threads_of
 from ._files.options import Path
 from ._files.safe_open import safe_open
 from ._remote.remote_file import RemoteFile as File
@@ -27,6 +28,7 @@ def open(url: str, framework: str, device: Any = "cpu", *, storage_options: Mapp
 
     framework, device, threads: as for safe_open(). All else, and what is raised: as for File.
     """
+    threads_of(threads)
     file = File(url, storage_options=storage_options, base=base, base_dirs=base_dirs, requests=requests,
                 retries=retries, timeout=timeout, lowest_rate=lowest_rate, time_limit=time_limit)
     return safe_open(file, framework, device, threads=threads)

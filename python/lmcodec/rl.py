@@ -63,7 +63,7 @@ def publish(checkpoint_dir: Path, root: Path, version: int | None = None, *, key
     run = Run(root)
     number = _version_of(folder) if version is None else version
     if not os.path.isdir(folder):
-        raise NotADirectoryError(errno.ENOTDIR, "no checkpoint directory", folder)
+        raise NotADirectoryError(errno.ENOTDIR, "not a checkpoint directory", folder)
     _refuse_deltas(folder)
     newest = run.latest
     if newest is not None and number < newest.step and number not in run:
@@ -90,7 +90,7 @@ def pull(root: Path, local_dir: Path, target_version: int | None = None, *, forc
         the call fails or is killed, it holds what it held. It needs room for two checkpoints while the call runs. If it
         has the version that the wanted one is based on, only the changes are read from the root.
     target_version: by default the newest. If it is there already, nothing is done.
-    force: goes back to an earlier version, and replaces a directory of another training, or one that is no local
+    force: goes back to an earlier version, and replaces a directory of another training, or one that is not a local
         checkpoint. False: these are refused.
 
     Several threads and processes may pull to one directory: they wait for each other. Raises StepNotFound (the version,

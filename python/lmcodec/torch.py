@@ -17,11 +17,11 @@ from typing import IO, Any, Mapping, Sequence, overload
 import torch
 
 from . import _codec
-from ._arrays.torch_shared import check_dense_and_unshared, names_to_remove
+from ._arrays.torch_shared import check_dense, check_dense_and_unshared, names_to_remove
 from ._arrays.torch_tensors import arrays, is_plain
 from ._arrays.torch_types import NAMES, dtype_of, name_of, shape_of
 from ._codec import row_nbytes_of
-from ._errors import ArgumentError
+from ._errors import ArgumentError, DataError
 from ._files import memory, objects, writer
 from ._files.convert import open_original
 from ._files.left_out import warn_of_left_out
@@ -137,12 +137,12 @@ def encode(tensor: torch.Tensor, *, level: str = "default", threads: int | None 
     """lmcodec.encode() of a tensor of any dtype, on any device. A frame holds no shape.
 
     base: an earlier snapshot of the tensor, of as many bytes.
-    Raises ValueError (not contiguous), DTypeError, and as lmcodec.encode() does.
+    Raises TypeError (not a tensor), ValueError (sparse, not contiguous), DTypeError, and as lmcodec.encode() does.
     """
-    entry = _entry("tensor", tensor)
+    entry = _entry_of_one("tensor", tensor, "encode")
     if row_nbytes is None:
         row_nbytes = row_nbytes_of(tensor.shape, tensor.element_size())
-    old = None if base is None else _entry("base", base).owner  # may be a copy, which nothing else keeps alive
+    old = None if base is None else _entry_of_one("base", base, "encode").owner  # a copy must be kept alive
     return _codec.encode(_bytes_of(entry.owner), entry.dtype, level=level, threads=threads, row_nbytes=row_nbytes,
                          base=None if old is None else _bytes_of(old))
 
@@ -155,17 +155,30 @@ def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | 
         new one of the frame's dtype, with one dimension: reshape() gives it its shape.
     base: what the frame was encoded against, if it was. Raises DTypeError, ValueError, and as lmcodec.decode() does.
     """
-    old = None if base is None else _entry("base", base).owner  # may be a copy, which nothing else keeps alive
+    old = None if base is None else _entry_of_one("base", base, "decode").owner  # a copy must be kept alive
     old_bytes = None if old is None else _bytes_of(old)
     if out is None:
         content = _codec.decode(frame, base=old_bytes, threads=threads)
-        dtype = dtype_of(_codec.info(frame).dtype)
+        head = _codec.info(frame)
+        dtype = dtype_of(head.dtype)
+        if len(content) % torch.empty(0, dtype=dtype).element_size():
+            raise DataError("the frame has %d bytes, which are not whole values of %s" % (len(content), head.dtype))
         return torch.frombuffer(content, dtype=torch.uint8).view(dtype) if content else torch.empty(0, dtype=dtype)
     if not is_plain(out) or not out.is_contiguous():
         raise ValueError("out must be a contiguous tensor in host memory, not a view of conjugate or negative values")
     arrays("cpu").begin_writing(out)
     _codec.decode(frame, _bytes_of(out), base=old_bytes, threads=threads)
     return out
+
+
+def _entry_of_one(name: str, tensor: Any, call: str) -> writer.Entry:
+    """The entry of an argument of encode() or decode(), the call."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError("a tensor of torch is wanted; lmcodec.%s() takes buffers" % call)
+    check_dense({name: tensor})
+    if not tensor.is_contiguous():
+        raise ValueError("the %s is not contiguous: .contiguous() packs it" % name)
+    return _entry(name, tensor)
 
 
 def _bytes_of(tensor: torch.Tensor) -> Any:

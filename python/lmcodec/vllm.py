@@ -60,7 +60,7 @@ def patches(delta: Any, state: State, *, names: Names = None, threads: int | Non
         tensors at the version before; it is verified, and not changed: lmcodec.apply() does that afterwards.
 
     Tensors in which nothing changes have no patch. First come the sparse ones. Dense ones follow for tensors that were
-    not coded against a base, are no floats, or get a NaN, which a sparse patch of vLLM cannot hold. vLLM takes each
+    not coded against a base, are not floats, or get a NaN, which a sparse patch of vLLM cannot hold. vLLM takes each
     kind in a call of its own. Raises as lmcodec.apply() does, and ImportError: this vLLM has no patches.
     """
     from ._serving.vllm_patches import patches_of

@@ -64,7 +64,7 @@ class LmcCodec(ArrayBytesCodec, metaclass=_SerializerClass):  # type: ignore[mis
         configuration = data.get("configuration") or {}
         unknown = sorted(set(configuration) - {"level", "rows"})
         if data.get("name") != _NAME or unknown:
-            raise ArgumentError("no configuration of the codec %r: %r" % (_NAME, data))
+            raise ArgumentError("not a configuration of the codec %r: %r" % (_NAME, data))
         return cls(**configuration)
 
     def to_dict(self) -> dict[str, Any]:

@@ -239,11 +239,19 @@ def test_tied_tensors():
     assert (apart["a"] == new).all() and (apart["b"] == new).all()
 
 
+class OwnArray:
+    """As an array of JAX, which cannot be changed in place."""
+
+    def __array__(self, *arguments, **options):
+        return numpy.zeros(3)
+
+
 @pytest.mark.parametrize("spoil, text", [
-    (lambda a: a[:, ::2].copy()[:, :0], "the state has the shape"),
+    (lambda a: a[:, ::2].copy()[:, :0], "tensor 'w': the state's array has the shape"),
     (lambda a: a.astype("f2"), "the delta has the dtype F32"),
     (lambda a: numpy.asfortranarray(a), "be contiguous"), (lambda a: a.astype(">f4"), "little-endian"),
-    (lambda a: a.tolist(), None), (lambda a: None, None)])
+    (lambda a: OwnArray(), "tensor 'w': the state's array is not a NumPy array, but of the type OwnArray"),
+    (lambda a: a.tolist(), "tensor 'w': "), (lambda a: None, "tensor 'w': ")])
 def test_tensors_that_cannot_be_changed(spoil, text):
     old, new = made(), changed(made(), 0.01)
     state = copied(old)
@@ -266,7 +274,7 @@ def test_read_only_tensors():
     old, new = made(), changed(made(), 0.01)
     state = copied(old)
     state["w"].flags.writeable = False
-    refused(lmcodec.delta(old, new), state, lmcodec.ArgumentError, "read-only")
+    refused(lmcodec.delta(old, new), state, lmcodec.ArgumentError, "tensor 'w': the state's array is read-only")
 
 
 def test_damage():

@@ -88,8 +88,13 @@ def test_tensors_with_gaps():
         lmcodec.apply(delta, old)
     with pytest.raises(lmcodec.ArgumentError, match="meta"):
         lmcodec.apply(delta, {"t": torch.empty(400, 300, device="meta")})
-    with pytest.raises(lmcodec.ArgumentError, match="the state has the shape"):
+    with pytest.raises(lmcodec.ArgumentError, match="the state's array has the shape"):
         lmcodec.apply(delta, {"t": torch.empty(300, 400)})
+
+
+def test_sparse_tensors():
+    with pytest.raises(ValueError, match=r"sparse tensors: `\['w'\]`"):
+        lmcodec.delta({"w": torch.ones(3)}, {"w": torch.ones(3).to_sparse()})
 
 
 def test_what_goes_to_a_device(directory):

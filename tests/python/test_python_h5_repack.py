@@ -267,7 +267,7 @@ def test_errors_name_the_file(src, dst):
     with open(src, "w") as file:
         file.write("this is a text, and no HDF5 file " * 10)
     for read in (lambda: h5.repack(src, dst), lambda: h5.inspect(src)):
-        with pytest.raises(OSError, match="no HDF5 file") as caught:
+        with pytest.raises(OSError, match="not an HDF5 file") as caught:
             read()
         assert src in str(caught.value)
 

@@ -110,8 +110,10 @@ def test_what_cannot_be_written(directory):
     for wrong in ([1, 2], 5, None, "text"):
         with pytest.raises(TypeError):
             lmcodec.numpy.save_file({"a": wrong}, path)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="metadata must map strings to strings, not 'a' to 5"):
         lmcodec.numpy.save_file({"a": values}, path, {"a": 5})
+    with pytest.raises(TypeError, match="metadata must be a dict of strings, not list"):
+        lmcodec.numpy.save_file({"a": values}, path, ["a"])
     with pytest.raises(lmcodec.ArgumentError, match="that of the metadata"):
         lmcodec.numpy.save_file({"__metadata__": values}, path)
     assert os.listdir(directory) == []

@@ -352,12 +352,28 @@ def test_frames_of_tensors(dtype):
     delta = lmcodec.torch.encode(later, base=tensor)
     assert torch.equal(lmcodec.torch.decode(delta, base=tensor).reshape(30, 100), later)
     assert lmcodec.torch.decode(lmcodec.torch.encode(tensor[:0])).shape == (0,)
-    with pytest.raises(ValueError):
-        lmcodec.torch.encode(tensor.t())
+    for arguments in ({"tensor": tensor.t()}, {"tensor": tensor, "base": tensor.t()}):
+        with pytest.raises(ValueError, match=r"the %s is not contiguous: .contiguous\(\) packs it" % [*arguments][-1]):
+            lmcodec.torch.encode(**arguments)
     with pytest.raises(ValueError):
         lmcodec.torch.decode(frame, torch.zeros(100, 30, dtype=dtype).t())
     with pytest.raises(TypeError, match="lmcodec.torch.encode"):
         lmcodec.encode(tensor)
+
+
+def test_what_is_no_frame_of_a_tensor():
+    values, tensor = numpy.ones(3), torch.ones(3)
+    for arguments in ((values,), (None,)):
+        with pytest.raises(TypeError, match=r"a tensor of torch is wanted; lmcodec.encode\(\) takes buffers"):
+            lmcodec.torch.encode(*arguments)
+    with pytest.raises(TypeError, match="lmcodec.encode"):
+        lmcodec.torch.encode(tensor, base=values)
+    with pytest.raises(TypeError, match="lmcodec.decode"):
+        lmcodec.torch.decode(lmcodec.torch.encode(tensor), base=values)
+    with pytest.raises(ValueError, match="sparse"):
+        lmcodec.torch.encode(tensor.to_sparse())
+    with pytest.raises(lmcodec.DataError, match="5 bytes, which are not whole values of F32"):
+        lmcodec.torch.decode(lmcodec.encode(b"12345", "F32"))
 
 
 def test_frames_to_tensors_that_exist():
@@ -367,6 +383,26 @@ def test_frames_to_tensors_that_exist():
     version = values._version
     assert torch.equal(lmcodec.torch.decode(lmcodec.torch.encode(values + 1), values), torch.arange(1.0, 5) + 1j)
     assert values._version > version
+
+
+def test_tensors_at_addresses():
+    array = numpy.arange(6.0, dtype="f4")
+    for dtype in ("F32", "float32"):
+        spec = lmcodec.TensorSpec(dtype=dtype, shape=[2, 3], data_ptr=array.ctypes.data, data_len=24)
+        assert lmcodec.deserialize(lmcodec.serialize({"a": spec})) == [
+            ("a", {"shape": [2, 3], "dtype": "F32", "data": bytearray(array.tobytes())})]
+    with pytest.raises(lmcodec.ArgumentError, match="the buffer 192"):
+        lmcodec.serialize({"a": spec._replace(shape=[7])})
+
+
+@pytest.mark.parametrize("given, text", [
+    (None, "is wanted, not NoneType"), (numpy.ones(3), "is wanted, not ndarray"),
+    (torch.ones(3), "is wanted, not Tensor"),
+    (("U8", (3,)), "is wanted, not tuple"), (("U8", (3,), "abc"), "a bytes-like object is required")],
+    ids=["None", "array", "tensor", "pair", "text"])
+def test_what_is_no_buffer(given, text):
+    with pytest.raises(TypeError, match="tensor 'a': .*" + text):
+        lmcodec.serialize({"a": given})
 
 
 def test_serialized_buffers(directory):

@@ -109,11 +109,35 @@ def test_names_that_are_not_there(archive):
 def test_some_tensors(archive):
     with lmcodec.safe_open(archive, "np") as file:
         assert list(file.get_tensors(["flags", "scalar"])) == ["flags", "scalar"]
+        for name in ("flags", b"flags"):
+            with pytest.raises(TypeError, match="a list of names is wanted, not one name"):
+                file.get_tensors(name)
+
+
+def test_what_a_file_tells_cannot_be_changed(archive):
+    with lmcodec.File(archive) as file:
+        with pytest.raises(TypeError):
+            file.tensors["flags"] = None
+        assert len(file.read("flags")) == 315 and file.tensors == dict(file.tensors)
+
+
+@pytest.mark.parametrize("threads", [-1, 257, 1.5])
+def test_how_many_threads_there_cannot_be(archive, threads):
+    """Also where one thread is enough."""
+    from lmcodec import remote
+    with lmcodec.File(archive) as file:
+        for call in (lambda: lmcodec.safe_open(archive, "np", threads=threads),
+                     lambda: file.read("scalar", threads=threads),
+                     lambda: file.read_into("scalar", bytearray(8), threads=threads),
+                     lambda: lmcodec.numpy.load_file(archive, threads=threads),
+                     lambda: remote.open("file:///nothing", "np", threads=threads)):
+            with pytest.raises(lmcodec.ArgumentError, match="threads"):
+                call()
 
 
 @pytest.mark.parametrize("arguments", [("tf",), (None,), ("np", "cuda"), ("np", 0)], ids=str)
 def test_frameworks_and_devices_that_there_are_not(archive, arguments):
-    with pytest.raises(lmcodec.LMCError):
+    with pytest.raises(lmcodec.ArgumentError):
         lmcodec.safe_open(archive, *arguments)
     with pytest.raises(lmcodec.LMCError, match="backend"):
         lmcodec.safe_open(archive, "np", backend="other")

@@ -228,7 +228,7 @@ def test_what_is_no_local_checkpoint(five, directory):
     os.makedirs(five.local)
     five.pull(1)
     shutil.rmtree(os.path.join(five.local, ".weight_sync"))
-    with pytest.raises(ArgumentError, match="has files, and is no local checkpoint"):
+    with pytest.raises(ArgumentError, match="has files, and is not a local checkpoint"):
         five.pull(2)
     assert tree_of(five.local) == tree_of(five.version(1))
     five.pull(2, force=True)

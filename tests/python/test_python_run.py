@@ -76,6 +76,7 @@ def test_steps(files):
     run, paths = files
     steps = run.steps()
     assert [step.step for step in steps] == sorted(paths) and len(run) == 5 and list(run) == steps
+    assert list(reversed(run)) == steps[::-1]
     assert [step.chain for step in steps] == [0, 1, 2, 0, 1]
     assert [step.base for step in steps] == [None, 10, 20, None, 40]
     for step in steps:
@@ -128,7 +129,7 @@ def test_wrong_requests(files, directory):
     with pytest.raises(lmcodec.ArgumentError, match="step"):
         run.add(nameless)
     for key_every in (0, 64, -1):
-        with pytest.raises(lmcodec.ArgumentError, match="key_every"):
+        with pytest.raises(lmcodec.ArgumentError, match="^key_every is 1 to 63, not %d$" % key_every):
             run.add(nameless, 60, key_every=key_every)
     for step in (-1, 2**63 + 1, 2**64 + 10):
         with pytest.raises(lmcodec.ArgumentError, match="step"):

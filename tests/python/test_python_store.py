@@ -84,6 +84,7 @@ def test_models(made):
         assert model.nbytes == nbytes_of(path) and model.files == (6 if model.is_directory else 1)
         assert model.ratio == model.stored_nbytes / model.nbytes and (model.ratio < 0.4) == bool(model.bases)
         assert model.is_directory or model.time == int(os.path.getmtime(path))
+    assert list(reversed(store)) == sorted(paths, reverse=True)
     assert "base" in store and models[1] in store and "org" not in store and "base.lmc" not in store
     assert 5 not in store and None not in store
     assert [model.name for model in store.dependents("base")] == ["org/tuned"]

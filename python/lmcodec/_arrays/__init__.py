@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Protocol, Sequence, cast
 
-from .._errors import ArgumentError, LMCError
+from .._errors import ArgumentError
 
 if TYPE_CHECKING:
     from .._cuda.cuda_load import Loader
@@ -47,7 +47,7 @@ class Arrays(Protocol):
     def address_in(self, array: Any, dtype: str, shape: Sequence[int]) -> int | None:
         """The address of an array of the caller for a tensor; None if it has another dtype, layout or device.
 
-        Raises TypeError (no array of the framework), ArgumentError (another shape, read-only, no memory).
+        Raises TypeError (not an array of the framework), ArgumentError (another shape, read-only, no memory).
         """
 
     def begin_writing(self, array: Any) -> None:
@@ -81,4 +81,4 @@ def arrays_of(framework: Any, device: Any) -> Arrays:
 def refuse_device(device: Any, framework: str) -> None:
     """For frameworks that load to memory alone."""
     if device not in (None, "cpu"):
-        raise LMCError("Device %s is not supported for framework %s" % (device, framework))
+        raise ArgumentError("Device %s is not supported for framework %s" % (device, framework))

@@ -68,7 +68,7 @@ class NumpyArrays:
 
     def address_in(self, array: Any, dtype: str, shape: Sequence[int]) -> int | None:
         if not isinstance(array, numpy.ndarray):
-            raise TypeError("out has NumPy arrays, not %s" % type(array).__name__)
+            raise TypeError("out is not a NumPy array, but of the type %s" % type(array).__name__)
         if array.shape != tuple(shape):
             raise ArgumentError("out has the shape %s, the tensor %s" % (list(array.shape), list(shape)))
         if not array.flags.writeable:

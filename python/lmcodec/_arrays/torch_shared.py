@@ -9,25 +9,28 @@ import torch
 
 
 def check_dense_and_unshared(tensors: Any) -> None:
-    """Raises ValueError (no dict of tensors, sparse) or RuntimeError (shared memory), as safetensors does."""
+    """Raises ValueError (not a dict of tensors, sparse) or RuntimeError (shared memory), as safetensors does."""
     if not isinstance(tensors, dict):
         raise ValueError("Expected a dict of [str, torch.Tensor] but received %s" % type(tensors))
-    sparse = []
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
             raise ValueError("Key `%s` is invalid, expected torch.Tensor but received %s" % (name, type(tensor)))
-        if tensor.layout != torch.strided:
-            sparse.append(name)
-    if sparse:
-        raise ValueError(
-            "You are trying to save a sparse tensors: `%s` which this library does not support. You can make it a "
-            "dense tensor before saving with `.to_dense()` but be aware this might make a much larger file than needed."
-            % sparse)
+    check_dense(tensors)
     shared = [names for names in shared_names(tensors) if len(names) > 1]
     if shared:
         raise RuntimeError(
             "Some tensors share memory, this will lead to duplicate memory on disk and potential differences when "
             "loading them again: %s. A potential way to correctly save your model is to use `save_model`." % shared)
+
+
+def check_dense(tensors: Mapping[str, Any]) -> None:
+    """Raises ValueError for sparse tensors."""
+    sparse = [name for name, tensor in tensors.items() if tensor.layout != torch.strided]
+    if sparse:
+        raise ValueError(
+            "You are trying to save a sparse tensors: `%s` which this library does not support. You can make it a "
+            "dense tensor before saving with `.to_dense()` but be aware this might make a much larger file than needed."
+            % sparse)
 
 
 def shared_names(tensors: Mapping[str, Any]) -> list[set[str]]:
@@ -97,7 +100,7 @@ def _overlaps(names: list[str], tensors: Mapping[str, Any]) -> list[set[str]]:
 
 
 def _end(tensor: Any) -> int:
-    """Behind the last byte of a tensor, which may be no contiguous one."""
+    """Behind the last byte of a tensor, which may not be contiguous."""
     if tensor.nelement() == 0:
         return int(tensor.data_ptr())
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))

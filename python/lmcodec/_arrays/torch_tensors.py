@@ -54,7 +54,7 @@ class TorchTensors:
 
     def address_in(self, array: Any, dtype: str, shape: Sequence[int]) -> int | None:
         if not isinstance(array, torch.Tensor):
-            raise TypeError("out has tensors of torch, not %s" % type(array).__name__)
+            raise TypeError("out is not a tensor of torch, but of the type %s" % type(array).__name__)
         if tuple(array.shape) != shape_of(dtype, shape):
             raise ArgumentError("out has the shape %s, the tensor %s" % (list(array.shape), list(shape)))
         if array.device.type == "meta":

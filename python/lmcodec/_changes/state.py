@@ -63,8 +63,10 @@ def entries_of(state: State, buffers: ExitStack) -> dict[str, Entry]:
 def _entry(name: str, value: Any, buffers: ExitStack) -> Entry:
     kind = _kind_of(value)
     if kind == "torch":
+        from .._arrays.torch_shared import check_dense
         from ..torch import _entry as entry_of_tensor
 
+        check_dense({name: value})
         return entry_of_tensor(name, value.detach().contiguous())
     if kind == "numpy":
         import numpy
@@ -111,8 +113,8 @@ def _torch_place(name: str, tensor: Any, dtype: str, shape: Sequence[int]) -> Pl
 def _address(name: str, arrays: Any, array: Any, dtype: str, shape: Sequence[int]) -> int:
     try:
         address: int | None = arrays.address_in(array, dtype, shape)
-    except ArgumentError as error:
-        raise ArgumentError("tensor %r: %s" % (name, str(error).replace("out has", "the state has"))) from None
+    except (ArgumentError, TypeError) as error:
+        raise type(error)("tensor %r: %s" % (name, str(error).replace("out ", "the state's array ", 1))) from None
     if address is None and dtype == "F4" and hasattr(array, "__array_interface__"):
         raise DTypeError("tensor %r: an array of NumPy has a byte for each value of F4, and a delta changes pairs of "
                          "values in place: give the packed bytes as a buffer, (\"F4\", shape, buffer)" % (name,))

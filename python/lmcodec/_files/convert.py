@@ -130,7 +130,8 @@ def open_original(src: Path, *, threads: int | None = None, base: Path | None = 
     """The original of an archive as an open file, positioned at its start: in memory, without a name; on Windows, a
     temporary file, which is removed when it is closed.
 
-    It takes as much memory as the original has bytes until it is closed. Takes and raises what restore() does.
+    Close it, or use `with`: until then it takes as much memory as the original has bytes. Takes and raises what
+    restore() does.
     """
     options = CallOptions(_abi.StRestoreOptions(), threads=threads, base=base, base_dirs=base_dirs, progress=progress)
     source = encode_path(src)

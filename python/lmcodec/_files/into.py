@@ -38,8 +38,8 @@ def targets_of(file: File, arrays: Arrays, wanted: Mapping[str, TensorInfo], out
             raise TypeError("out[%r] is None" % (name,))
         try:
             targets[name] = Target(array, arrays.address_in(array, wanted[name].dtype, wanted[name].shape))
-        except ArgumentError as error:
-            raise ArgumentError("tensor %r: %s" % (name, error)) from None
+        except (ArgumentError, TypeError) as error:
+            raise type(error)("tensor %r: %s" % (name, error)) from None
     if dtype is not None:
         for name, tensor in wanted.items():
             if name not in targets and arrays.is_converted(tensor.dtype, dtype):

@@ -26,7 +26,7 @@ _ENTRY = struct.Struct("<4s5H3I2H")  # the local header of an entry of a ZIP fil
 
 
 def warn_of_left_out(file: File, path: Path, *, stacklevel: int) -> None:
-    """Warns if a file of torch.save() or NumPy has entries that are no tensors. file: it or its archive, open, at
+    """Warns if a file of torch.save() or NumPy has entries that are not tensors. file: it or its archive, open, at
     `path`."""
     if type(file) is not File or file.container not in ("zip", "npy"):
         return

@@ -1,4 +1,4 @@
-"""Members of a ZIP file, such as numpy.savez() writes: those that are no tensors, and the checksums of the others."""
+"""Members of a ZIP file, such as numpy.savez() writes: those that are not tensors, and the checksums of the others."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def members_of(file: File) -> list[Member]:
 
 
 def left_out(file: File) -> dict[str, str]:
-    """The arrays of a ZIP file that are no tensors, and why. If it has no tensors, all its members."""
+    """The arrays of a ZIP file that are not tensors, and why. If it has no tensors, all its members."""
     original, origins = Original(file), _origins(file)
     found = {}
     for member in members_of(file):

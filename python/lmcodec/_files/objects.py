@@ -1,7 +1,7 @@
 """load() and save() of the frameworks: what they were given, and objects that are written as archives.
 
 A framework writes an object to a file of its own kind, and that is converted. To read it, the original is restored to
-memory, and the framework reads that. A file that is no archive is the framework's own matter.
+memory, and the framework reads that. A file that is not an archive is the framework's own matter.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Given(NamedTuple):
 
 @contextmanager
 def located(source: Any, storage_options: Mapping[str, Any] | None) -> Iterator[Given]:
-    """source: a path, a URL, an open file, or the bytes of a file. What is no local file is in memory as long as `with`
-    lasts. Bytes of no kind that File knows are refused."""
+    """source: a path, a URL, an open file, or the bytes of a file. What is not a local file is in memory as long as
+    `with` lasts. Bytes of no kind that File knows are refused."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         with memory.file_of(source) as path:
             File(path).close()

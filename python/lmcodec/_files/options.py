@@ -15,7 +15,7 @@ Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def encode_path(path: Path) -> bytes:
-    """A path for the library. TypeError if it is none, ValueError if it has a NUL."""
+    """A path for the library. TypeError if it is not one, ValueError if it has a NUL."""
     encoded = os.fsencode(path)
     if b"\0" in encoded:
         raise ValueError("embedded null byte")

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Mapping, Sequence
 
 from .._arrays import Arrays, arrays_of
+from .._codec import threads_of
 from .._errors import ArgumentError, ClosedError
 from .file import File, TensorInfo
 from .into import Target, convert, targets_of
@@ -26,8 +27,9 @@ class safe_open:
     threads: how many share the work of large reads; None for one per core.
     base, base_dirs: as for File. storage_options: of a URL, for fsspec's file system: credentials, endpoints.
 
-    Raises OSError, DataError, ArgumentError, ImportError (no such framework); a closed file raises ClosedError. Several
-    threads may use one object. It can be pickled, as File can. It is also a context manager.
+    Raises OSError, DataError, ArgumentError (such as a device for NumPy), ImportError (no such framework); a closed
+    file raises ClosedError. Several threads may use one object. It can be pickled, as File can. It is also a context
+    manager.
     """
 
     def __init__(self, filename: Path | File, framework: str, device: Any = "cpu", *, backend: str = "mmap",
@@ -35,6 +37,7 @@ class safe_open:
                  storage_options: Mapping[str, Any] | None = None) -> None:
         if backend not in ("mmap", "pread"):
             raise ArgumentError('backend "%s" is invalid (expected one of: "mmap", "pread")' % (backend,))
+        threads_of(threads)
         self._file: File | None = _file_of(filename, base, base_dirs, storage_options)
         self._arrays: Arrays = arrays_of(framework, device)
         self._threads = threads
@@ -81,10 +84,13 @@ class safe_open:
 
         A plain file of numpy.savez() has a CRC-32 for each array. It is verified before the array is read.
 
-        Raises as get_tensor() does, and TypeError or ArgumentError for an array in `out` that is none of the framework,
-        has another shape, or cannot be written. Of `out`, nothing has been written if a name, a shape, a dtype or the
-        base is wrong. After any other exception each array there holds old content, new content, or both mixed.
+        Raises as get_tensor() does, and TypeError or ArgumentError for an array in `out` that is not one of the
+        framework, has another shape, or cannot be written. Of `out`, nothing has been written if a name, a shape, a
+        dtype or the base is wrong. After any other exception each array there holds old content, new content, or both
+        mixed.
         """
+        if isinstance(names, (str, bytes)):
+            raise TypeError("a list of names is wanted, not one name")
         file, call = self._open(), call_of(progress)
         wanted = file.tensors if names is None else {name: file.find(name) for name in names}
         file.check_repeats(wanted)
@@ -116,7 +122,7 @@ class safe_open:
 
         A tensor that was not coded against another file's comes whole: the indices are None. The arrays are on the
         host.
-        Raises as File.changes() does, and DTypeError (a dtype of which an index is no element: C64, F4, F6).
+        Raises as File.changes() does, and DTypeError (a dtype of which an index is not an element: C64, F4, F6).
         """
         from .._changes.apply import changed_arrays
 

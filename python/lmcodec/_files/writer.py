@@ -35,6 +35,18 @@ class Entry(NamedTuple):
     read: Read | None = None
 
 
+class TensorSpec(NamedTuple):
+    """A tensor at an address, for serialize_file(), as safetensors.TensorSpec. Its memory must stay until that returns.
+
+    dtype: "BF16" or "bfloat16". data_ptr: the address of the content. data_len: its bytes.
+    """
+
+    dtype: str
+    shape: Sequence[int]
+    data_ptr: int
+    data_len: int
+
+
 class _Writer:
     """lmc_st_writer with its tensors and metadata."""
 
@@ -44,10 +56,10 @@ class _Writer:
         self._owners: list[Any] = []
         self.raised: list[BaseException] = []
         if not isinstance(metadata, (Mapping, type(None))):
-            raise TypeError("metadata are a dict of strings, not %s" % type(metadata).__name__)
+            raise TypeError("metadata must be a dict of strings, not %s" % type(metadata).__name__)
         for key, value in (metadata or {}).items():
             if not isinstance(key, str) or not isinstance(value, str):
-                raise TypeError("metadata are strings for strings: %r: %r" % (key, value))
+                raise TypeError("metadata must map strings to strings, not %r to %r" % (key, value))
             encoded, text = key.encode(), value.encode()
             check_status(_abi.st_writer_set_metadata(self.pointer, encoded, len(encoded), text, len(text)))
         for entry in entries:
@@ -118,8 +130,8 @@ def serialize_file(tensors: Mapping[str, Any], filename: Path, metadata: Mapping
     """Writes buffers to a file, which replaces one of this name. No framework is needed.
 
     tensors: by names (dtype, shape, buffer), such as ("BF16", (2, 3), twelve bytes), or what safetensors takes: a dict
-        with "dtype", "shape" and "data", or a TensorSpec. Buffers are little-endian and in C order. They may be
-        read-only.
+        with "dtype", "shape" and "data", or a TensorSpec, its own or that of this package. Buffers are little-endian
+        and in C order. They may be read-only.
     plain: True writes a safetensors file, False an archive. By default a name *.safetensors gives a safetensors file,
         any other name an archive.
     Other arguments are those of convert(). Raises ArgumentError (no such dtype, a buffer of another size), OSError,
@@ -151,13 +163,21 @@ def _entries(tensors: Mapping[str, Any], buffers: ExitStack) -> list[Entry]:
 
 def entry_of_buffer(name: str, given: Any, buffers: ExitStack, writable: bool = False) -> Entry:
     """The entry for a tensor as serialize_file() takes it. `buffers` keeps its memory in its place."""
-    if hasattr(given, "data_ptr"):  # a TensorSpec
-        entry, nbytes = Entry(name, given.dtype, given.shape, given.data_ptr, given), getattr(given, "data_len", 0)
+    if hasattr(given, "data_ptr") and hasattr(given, "data_len"):  # a TensorSpec
+        dtype, shape, address, nbytes, owner = given.dtype, given.shape, given.data_ptr, given.data_len, given
     else:
-        dtype, shape, data = (given["dtype"], given["shape"], given["data"]) if isinstance(given, Mapping) else given
-        buffer = buffers.enter_context(Buffer(data, writable))
-        entry = Entry(name, NUMPY_NAMES.get(dtype) or dtype, shape, buffer.address, data)
-        nbytes = buffer.nbytes
+        if isinstance(given, Mapping):
+            dtype, shape, owner = given["dtype"], given["shape"], given["data"]
+        elif isinstance(given, (tuple, list)) and len(given) == 3:
+            dtype, shape, owner = given
+        else:
+            raise TypeError("tensor %r: (dtype, shape, buffer) is wanted, not %s" % (name, type(given).__name__))
+        try:
+            buffer = buffers.enter_context(Buffer(owner, writable))
+        except (TypeError, BufferError) as error:
+            raise type(error)("tensor %r: %s" % (name, error)) from None
+        address, nbytes = buffer.address, buffer.nbytes
+    entry = Entry(name, NUMPY_NAMES.get(dtype) or dtype, shape, address, owner)
     nbits = _nbits_of(entry.dtype, entry.shape)
     if nbits != nbytes * 8:
         raise ArgumentError("tensor %r: %s of shape %s has %d bits, the buffer %d"

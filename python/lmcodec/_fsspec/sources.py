@@ -138,7 +138,7 @@ class Models:
 def source_of(place: str, options: Options, opened: Opened) -> Source:
     """The source at a path or a URL. opened: gives the original of an archive, open.
 
-    Raises FileNotFoundError, other OSError, DataError (a file that is no archive), UnsupportedError, ImportError.
+    Raises FileNotFoundError, other OSError, DataError (a file that is not an archive), UnsupportedError, ImportError.
     """
     if is_url(place):
         return _remote_source(place, options, opened)

@@ -26,7 +26,7 @@ from .._files.options import CallOptions, Path, encode_path, path_array
 from .._runs.kept import COPIED_NAME, SUFFIX
 from .._runs.local_store import STORE_MARK, ModelDone, Store, StoredModel, checked_depth
 from .push import check_target, folder_groups
-from .source import Settings, default_settings
+from .source import Settings, writing_settings
 from .stage import Stage
 from .store_list import INDEX_NAME, Contents, copy_to, is_name, models_of_index
 from .stores import hide_secrets, is_http, list_files
@@ -264,7 +264,7 @@ def add_many(url: str, models: Sequence[Path] | Mapping[str, Path], client: Any 
     """
     named = _named(models)
     level_of(level)
-    settings = default_settings(url, storage_options)
+    settings = writing_settings(url, storage_options)
     call = _Call(Place(url, settings, uuid.uuid4().hex), client or _Here, named, checked_depth(depth), level,
                  tuple(excludes), threads)
     return call.run(model_done or (lambda event, model: None))

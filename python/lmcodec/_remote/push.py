@@ -13,7 +13,7 @@ from .._runs.kept import COPIED_NAME, SUFFIX
 from .._runs.local_store import RUN_LIST, STORE_MARK, Pushed, StoredModel
 from .._system import slashed
 from .left import Left
-from .source import default_settings
+from .source import writing_settings
 from .store_list import INDEX_NAME, Contents, model_of
 from .stores import list_files
 
@@ -27,7 +27,7 @@ _Stats = Sequence[int]  # size, st_mtime_ns, st_ctime_ns; the size is -1 until a
 def push(root: str, models: Sequence[StoredModel], is_run: bool, url: str, storage_options: Mapping[str, Any] | None,
          delete: bool, dry_run: bool, progress: ProgressCall | None) -> Pushed:
     """Store.push()."""
-    contents = Contents(url, default_settings(url, storage_options))
+    contents = Contents(url, writing_settings(url, storage_options))
     if contents.is_http:
         raise ArgumentError("%s: nothing can be put on an HTTP server" % contents.shown)
     names = {model.name for model in models}
@@ -131,7 +131,8 @@ def check_target(contents: Contents, there: Mapping[str, int], is_run: bool) -> 
     if there and own not in there and _LIST_NAME not in there:
         raise ArgumentError("%s: is neither empty nor a store" % contents.shown)
     if other in there:
-        raise ArgumentError("%s: is a %s, and this is none" % (contents.shown, "store" if is_run else "run"))
+        kinds = ("store", "run") if is_run else ("run", "store")
+        raise ArgumentError("%s: is a %s, and this is a %s" % (contents.shown, *kinds))
 
 
 def folder_groups(root: str, folder: str) -> list[list[str]]:

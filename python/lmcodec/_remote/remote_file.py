@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from .. import _abi
+from .._codec import threads_of
 from .._errors import ClosedError, LimitError
 from .._files.file import File, Handle, TensorInfo, changed
 from .._files.options import Path, Progress
@@ -148,6 +149,7 @@ class RemoteFile(File):
 
     def read_many(self, tensors: Sequence[TensorInfo], addresses: Sequence[int], *, threads: int | None = None,
                   progress: Progress | None = None) -> None:
+        threads_of(threads)
         self._read([_Wanted(tensor, 0, tensor.nbytes, address) for tensor, address in zip(tensors, addresses)],
                    threads, call_of(progress))
 

@@ -95,21 +95,27 @@ class RemoteStore(Store):
     # ---- what a URL does not take ----
 
     def add(self, *_: Any, **__: Any) -> NoReturn:
+        """Raises ArgumentError: a store at a URL is only read."""
         self._refuse()
 
     def drop(self, *_: Any, **__: Any) -> NoReturn:
+        """Raises ArgumentError: a store at a URL is only read."""
         self._refuse()
 
     def plan(self, *_: Any, **__: Any) -> NoReturn:
+        """Raises ArgumentError: a store at a URL is only read."""
         self._refuse()
 
     def repair(self) -> NoReturn:
+        """Raises ArgumentError: a store at a URL is only read."""
         self._refuse()
 
     def verify(self, *_: Any, **__: Any) -> NoReturn:
+        """Raises ArgumentError: a store at a URL is only read."""
         self._refuse()
 
     def push(self, *_: Any, **__: Any) -> NoReturn:
+        """Raises ArgumentError: a store at a URL is only read."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

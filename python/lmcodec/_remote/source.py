@@ -67,7 +67,7 @@ def make_settings(url: str, storage_options: Mapping[str, Any] | None, requests:
     if not isinstance(url, str):
         raise TypeError("a URL is a string, not %s" % type(url).__name__)
     if "://" not in url:
-        raise ArgumentError("%s is no URL" % (url,))
+        raise ArgumentError("%s is not a URL" % (url,))
     if requests < 1 or retries < 0 or not timeout > 0:
         raise ArgumentError("requests must be 1 or more, retries 0 or more, and timeout above 0")
     if not lowest_rate >= 0 or (time_limit is not None and not time_limit > 0):
@@ -79,6 +79,15 @@ def make_settings(url: str, storage_options: Mapping[str, Any] | None, requests:
 def default_settings(url: str, storage_options: Mapping[str, Any] | None) -> Settings:
     """What File has by default, for calls that take no other settings. Raises ArgumentError, TypeError."""
     return make_settings(url, storage_options, 8, 4, 60.0, 1024.0, None)
+
+
+def writing_settings(url: str, storage_options: Mapping[str, Any] | None) -> Settings:
+    """The same for calls that write. Folders are made where the file system is that of this machine; object stores have
+    none. Raises ArgumentError, TypeError."""
+    settings = default_settings(url, storage_options)
+    if settings.protocol in ("file", "local"):
+        settings.storage_options.setdefault("auto_mkdir", True)
+    return settings
 
 
 class NoAnswer(TimeoutError):

@@ -81,7 +81,7 @@ class Stage:
         return os.path.join(self._folder, *path.split("/"))
 
     def _bases(self, path: str, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Where the base files of a fetched file may be; none if it is no archive."""
+        """Where the base files of a fetched file may be; none if it is not an archive."""
         place = self._place(path)
         if not path.endswith(SUFFIX) or not os.path.isfile(place):
             return []

@@ -158,6 +158,9 @@ class Store:
         """The names of the models."""
         return iter(self.names())
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self.names())
+
     def __contains__(self, name: object) -> bool:
         """`"a" in store`."""
         return isinstance(name, (str, StoredModel)) and name_of(name) in self.names()

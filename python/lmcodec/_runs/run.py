@@ -18,6 +18,8 @@ from .._files.options import CallOptions, Path, Progress, Sizes, encode_path
 from .._files.safe_open import safe_open
 from .kept import EventOptions, Folder, temporary_place, written
 
+KEY_EVERY_MAX = 63  # of the library
+
 
 @dataclass(frozen=True)
 class Step(Sizes):
@@ -141,6 +143,9 @@ class Run:
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps())
 
+    def __reversed__(self) -> Iterator[Step]:
+        return reversed(self.steps())
+
     def __contains__(self, step: object) -> bool:
         """`3010 in run`."""
         try:
@@ -195,8 +200,8 @@ class Run:
         Raises FileExistsError (the step is there with other content), ArgumentError (the name contains no step), and as
         convert().
         """
-        if key_every is not None and key_every < 1:
-            raise ArgumentError("key_every is 1 to 63, not %d" % key_every)
+        if key_every is not None and not 1 <= key_every <= KEY_EVERY_MAX:
+            raise ArgumentError("key_every is 1 to %d, not %d" % (KEY_EVERY_MAX, key_every))
         if isinstance(step, Mapping):
             with written(step, os.fsdecode(self._path)) as file:
                 return self.add(file, snapshot, key_every=key_every, level=level, force=force, excludes=excludes,

@@ -18,7 +18,7 @@ import transformers
 from .._codec import level_of, threads_of
 from .._errors import ArgumentError, Cancelled
 from .._files.options import Path
-from .run import Run
+from .run import KEY_EVERY_MAX, Run
 
 _QUEUE_NAME = "_lmc_queue"  # beside the checkpoints; the hub takes no names with "_" in front
 _WAITING = re.compile(r"(checkpoint-([0-9]+))\.[0-9a-f]+")  # names in it
@@ -98,8 +98,8 @@ class RunCallback(transformers.TrainerCallback):  # type: ignore[misc]
     def __init__(self, run_dir: Path, key_every: int = 8, last: int | None = None, every: int | None = None,
                  remove: bool = False, *, level: str = "default", force: bool = False, fsync: bool = True,
                  threads: int | None = 1) -> None:
-        if not 1 <= key_every <= 63:
-            raise ArgumentError("key_every is 1 to 63, not %d" % key_every)
+        if not 1 <= key_every <= KEY_EVERY_MAX:
+            raise ArgumentError("key_every is 1 to %d, not %d" % (KEY_EVERY_MAX, key_every))
         level_of(level)
         threads_of(threads)
         if (last or 0) < 0 or (every or 0) < 0:

@@ -15,7 +15,7 @@ _GAP_NBYTES = 1 << 20  # of content between two rows of a part that is not decod
 
 
 class Content:
-    """The content of one tensor, which is no view and not of the dtype F4. It keeps the file open.
+    """The content of one tensor, which is neither a view nor of the dtype F4. It keeps the file open.
 
     count: its elements. Several threads may use one object. part() and whole() raise as safe_open.get_tensor().
     """

@@ -81,7 +81,7 @@ def drop(*paths: Path, threads: int | None = None, fsync: bool = True,
     A checkpoint that is stored again needs as much more space as its largest file has when it is restored. Its save_id
     and its content stay, so what is coded against it stays valid. A kill at any moment leaves readable every
     checkpoint that stays; the next call goes on. Files that Writer did not write are left where they are.
-    Raises ArgumentError (no checkpoint of Writer), DataError, BaseError, OSError.
+    Raises ArgumentError (not a checkpoint of Writer), DataError, BaseError, OSError.
     """
     directories = [os.path.abspath(os.fsdecode(path)) for path in paths]
     for directory in directories:
@@ -154,7 +154,7 @@ def _shorten_chains(directory: str, chain: int, fsync: bool) -> None:
 
 
 def _remove(directory: str, fsync: bool) -> None:
-    """Removes what Writer wrote: `.metadata` first, since a directory without it is no checkpoint."""
+    """Removes what Writer wrote: `.metadata` first, since a directory without it is not a checkpoint."""
     _remove_staging(directory)
     complete = os.path.join(directory, _layout.METADATA_NAME)
     if os.path.exists(complete):

@@ -30,6 +30,7 @@ class HuggingFaceReader(Reader):
     """
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
+        """The metadata that the files of the directory have. Raises DataError, OSError."""
         directory = os.fspath(self.path)
         names = [name for name in sorted(os.listdir(directory)) if name.endswith(_SUFFIXES)]
         if not names:

@@ -166,14 +166,11 @@ def _find_base(directory: str, manifest: Manifest, base_dirs: Sequence[str]) -> 
     places = [base, os.path.join(os.path.dirname(os.path.abspath(directory)), name)]
     for folder in base_dirs:
         places += [os.path.join(folder, name), folder]
-    others = []
+    looked = []
     for place in dict.fromkeys(places):
         candidate = read_manifest(place)
-        if candidate is None:
-            continue
-        if candidate.save_id == manifest.base_save_id:
+        if candidate is not None and candidate.save_id == manifest.base_save_id:
             return place, candidate
-        others.append(place)
-    told = "; %s holds another save" % ", ".join(others) if others else ""
-    raise BaseError("%s was coded against the checkpoint %s, which was not found: looked at %s%s"
-                    % (directory, base, ", ".join(dict.fromkeys(places)), told))
+        looked.append(place if candidate is None else place + ", which holds another save")
+    raise BaseError("%s was coded against the checkpoint %s, which was not found: looked at %s"
+                    % (directory, base, "; ".join(looked)))

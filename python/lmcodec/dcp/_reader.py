@@ -54,6 +54,7 @@ class Reader(FileSystemReader):  # type: ignore[misc]
         self.chain: list[str] = []  # directories of bases, the nearest first
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
+        """The metadata of the checkpoint. Raises DataError if it is not complete, UnsupportedError, OSError."""
         directory = os.fspath(self.path)
         rank = kwargs.get("rank")
         name = _layout.METADATA_NAME if rank is None else "__%d%s" % (rank, _layout.METADATA_NAME)
@@ -68,12 +69,14 @@ class Reader(FileSystemReader):  # type: ignore[misc]
                             % (os.path.join(directory, name), type(error).__name__, error)) from error
 
     def set_up_storage_reader(self, metadata: Any, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        """Takes the metadata, and finds the bases. Raises BaseError, DataError."""
         super().set_up_storage_reader(metadata, is_coordinator, *args, **kwargs)
         self._metadata, self.chain = metadata, []
         if any(map(_layout.is_stored_item, metadata.storage_data.values())):
             self.chain = self._find_chain(getattr(metadata.storage_meta, "save_id", None))
 
     def read_data(self, plan: Any, planner: Any) -> Any:
+        """Reads the items of a plan. The future that it returns is done."""
         if not any(_layout.is_stored_item(self.storage_data[item.storage_index]) for item in plan.items):
             with _told(lambda: self.transforms.item):
                 return super().read_data(plan, planner)

@@ -34,21 +34,26 @@ class Lmc(StreamTransformExtension):  # type: ignore[misc]
 
     @staticmethod
     def registry_name() -> str:
+        """The name by which a reader's registry finds this class."""
         return _NAME
 
     @staticmethod
     def from_descriptor(version: str) -> Lmc:
+        """What reads streams of this version. Raises ValueError for another one."""
         if version != _VERSION:
             raise ValueError("%s/%s: this package reads version %s" % (_NAME, version, _VERSION))
         return Lmc()
 
     def get_descriptor(self) -> str:
+        """What `.metadata` says of an item: the name of the extension and its version."""
         return "%s/%s" % (_NAME, _VERSION)
 
     def transform_to(self, output: Any) -> Any:
+        """The stream whose content goes to `output` as frames."""
         return _Encoder(output, self.level, self.threads)
 
     def transform_from(self, input: Any) -> Any:
+        """The stream with the content of the frames in `input`. Damage raises DataError when it is read."""
         return _Decoder(input, self.threads)
 
 

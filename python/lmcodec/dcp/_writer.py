@@ -73,27 +73,33 @@ class Writer(StorageWriter):  # type: ignore[misc]
     # ---- what torch calls, in this order
 
     def reset(self, checkpoint_id: Any = None) -> None:
+        """Begins a save of its own, to the directory `checkpoint_id` if there is one."""
         if checkpoint_id:
             self.path = os.fsdecode(checkpoint_id)
         self.save_id = str(uuid.uuid4())
 
     def storage_meta(self) -> Any:
+        """What `.metadata` says of the storage: the directory, and an id of the save."""
         return StorageMeta(checkpoint_id=self.checkpoint_id, save_id=self.save_id)
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        """Raises LMCError for a save without collectives."""
         if not kwargs.get("use_collectives", True):
             raise LMCError("lmcodec.dcp.Writer has no checkpoints without collectives: use_collectives=True")
 
     def prepare_local_plan(self, plan: Any) -> Any:
+        """Chooses the base and makes the directory. Raises BaseError, ArgumentError, OSError."""
         self._manifest, self._chain = self._choose_base()
         os.makedirs(self.path, exist_ok=True)
         return plan
 
     def prepare_global_plan(self, plans: list[Any]) -> list[Any]:
+        """Removes the `.metadata` of an earlier checkpoint, and gives each rank the start of its files' names."""
         self._clear()
         return [dataclasses.replace(plan, storage_data="__%d_" % rank) for rank, plan in enumerate(plans)]
 
     def write_data(self, plan: Any, planner: Any) -> Any:
+        """Writes the files of this rank. The future that it returns is done."""
         results: list[Any] = []
         lots = [plan.items] if self.single_file_per_rank else [[item] for item in plan.items]
         for number, items in enumerate(lots):
@@ -104,6 +110,7 @@ class Writer(StorageWriter):  # type: ignore[misc]
         return future
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
+        """Writes the manifest and `.metadata`, which makes the checkpoint complete."""
         stored = {result.index: result.storage_data for rank in results for result in rank}
         metadata.storage_data, metadata.storage_meta = stored, self.storage_meta()
         names = {info.relative_path for info in stored.values()}
@@ -120,6 +127,7 @@ class Writer(StorageWriter):  # type: ignore[misc]
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:
+        """Whether it names a directory, as for FileSystemWriter."""
         return bool(FileSystemWriter.validate_checkpoint_id(checkpoint_id))
 
     # ---- the base

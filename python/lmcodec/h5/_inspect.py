@@ -71,7 +71,7 @@ def open_to_read(path: Any) -> Any:
     except OSError as error:
         name = os.fsdecode(path)
         if error.errno is None:
-            raise OSError("%s: no HDF5 file, or a damaged one: %s" % (name, error)) from None
+            raise OSError("%s: not an HDF5 file, or a damaged one: %s" % (name, error)) from None
         raise OSError(error.errno, os.strerror(error.errno), name) from None
 
 

@@ -158,7 +158,7 @@ def test_another_save_in_the_place_of_the_base(directory):
     on_ranks(1, save_run, directory, 2, {})
     on_ranks(1, save_over, steps(directory)[0], 5)
     told = on_ranks(1, error_of, load_run, directory, [1], {})[0]
-    assert "BaseError" in told and "step-0 holds another save" in told
+    assert "BaseError" in told and "step-0, which holds another save" in told
 
 
 def warning_of_save_over(path):

@@ -163,7 +163,7 @@ def test_what_fails(url, directory):
     for wrong in ({"depth": 0}, {"depth": 63}, {"level": "best"}):
         with pytest.raises(lmcodec.ArgumentError):
             lmcodec.store.add_many(url, family.paths, **wrong)
-    with pytest.raises(lmcodec.ArgumentError, match="no URL"):
+    with pytest.raises(lmcodec.ArgumentError, match="not a URL"):
         lmcodec.store.add_many(directory, family.paths)
     system, path = fsspec.core.url_to_fs(url)
     system.pipe(path + "-other/notes.txt", b"something else")

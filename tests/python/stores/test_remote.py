@@ -543,7 +543,7 @@ def test_arguments(made, server):
             lmcodec.remote.open(url, "np", **options)
     with pytest.raises(lmcodec.ArgumentError, match="nosuch"):
         lmcodec.safe_open("nosuch://bucket/a.lmc", "np")
-    with pytest.raises(lmcodec.ArgumentError, match="no URL"):
+    with pytest.raises(lmcodec.ArgumentError, match="not a URL"):
         lmcodec.remote.open("a.lmc", "np")
     with pytest.raises(TypeError):
         lmcodec.remote.open(url, "np", base_dirs=server.url)

@@ -418,6 +418,15 @@ def test_a_push_that_ends_early(target, made, directory):
     check_equal(remote.load("org/sub/merged", framework="np"), made.tensors["org/sub/merged"])
 
 
+def test_push_to_a_new_directory(made, directory):
+    target = os.path.join(directory, "not", "there")
+    url = "file://" + target
+    assert made.store.push(url, dry_run=True).put and not os.path.exists(os.path.dirname(target))
+    assert made.store.push(url).put and made.store.push(url).put == ()
+    assert list(Store(url)) == list(Store(target)) == list(made.store)
+    check_equal(Store(target).load("org/sub/merged", framework="np"), made.tensors["org/sub/merged"])
+
+
 def test_where_nothing_is_pushed(target, made, run, directory):
     url, options = target
     system, path = fsspec.core.url_to_fs(url, **options)
@@ -433,7 +442,7 @@ def test_where_nothing_is_pushed(target, made, run, directory):
         made.store.push(url, storage_options=options)
     with RangeServer() as server, pytest.raises(lmcodec.ArgumentError, match="HTTP"):
         made.store.push(server.url)
-    with pytest.raises(lmcodec.ArgumentError, match="no URL"):
+    with pytest.raises(lmcodec.ArgumentError, match="not a URL"):
         made.store.push(directory)
     with pytest.raises(lmcodec.ArgumentError, match="this machine"):
         Store(url, storage_options=options).push(url)

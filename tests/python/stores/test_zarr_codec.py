@@ -246,7 +246,7 @@ def test_codec_protocol():
 @pytest.mark.parametrize("configuration, text", [({"level": "best"}, "there is no level 'best'"),
                                                  ({"level": 1}, "there is no level 1"),
                                                  ({"rows": 1}, "rows is True or False"),
-                                                 ({"block_kib": 64}, "no configuration of the codec 'lmc'")])
+                                                 ({"block_kib": 64}, "not a configuration of the codec 'lmc'")])
 def test_settings_are_refused(configuration, text):
     with pytest.raises(lmcodec.ArgumentError, match=text):
         create(shape=(4,), dtype="f4", serializer={"name": "lmc", "configuration": configuration})
