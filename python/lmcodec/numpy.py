@@ -59,7 +59,8 @@ def load_into(arrays: Mapping[str, Array], filename: Path, *, threads: int | Non
     """Reads the tensors of these names from a file into arrays that exist.
 
     arrays: contiguous ones of the dtype in the file are decoded into directly: this takes a quarter of the time of
-        load_file() and no extra memory. Others of the same shape are filled piece by piece, as `array[...] = tensor` converts.
+        load_file() and no extra memory. Others of the same shape are filled piece by piece, as `array[...] = tensor`
+        converts.
     Other arguments are those of load_file(). Further tensors of the file are not read.
 
     Raises TensorNotFound (the file lacks one of the names), ArgumentError (another shape, read-only), and as

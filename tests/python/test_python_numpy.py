@@ -238,8 +238,8 @@ def test_plain_npz_files_are_verified(directory, tensor):
             for read in (lambda: lmcodec.numpy.load_file(path), lambda: lmcodec.numpy.load_into(out, path),
                          lambda: file.get_tensor(tensor), lambda: copy.get_tensor(tensor),
                          lambda: lmcodec.numpy.load_file(path, dtype="float32")):
-                with pytest.raises(lmcodec.ChecksumError,
-                                   match="a.npz: member '%s.npy': the CRC-32" % tensor) as caught:
+                text = "a.npz: member '%s.npy': the CRC-32" % tensor
+                with pytest.raises(lmcodec.ChecksumError, match=text) as caught:
                     read()
                 assert (caught.value.file, caught.value.tensor) == (path, tensor)
             assert not any(array.any() for array in out.values())

@@ -187,6 +187,9 @@ def apply(delta: Path | bytes | bytearray | memoryview | File | Any, state: Stat
         much has changed half of the time.
     threads: None for one per core. progress(done bytes, all bytes) is called while the delta is verified.
 
+    A tensor of which the delta holds all values is written whatever it was before; only tensors coded against a base
+    are compared with it.
+
     Raises BaseError: a tensor is not what the delta was made against; the text says if the delta was applied before.
     ArgumentError: a tensor of the delta is missing in `state`, or has another dtype, shape or layout; tensors share
     memory that are to differ. DataError, ChecksumError, OSError, MemoryError, TypeError. Nothing was written then,
