@@ -180,6 +180,20 @@ def test_the_name_of_a_temporary_file_is_replaced(directory):
     assert caught.value.file == "(bytes)" and str(caught.value).startswith("(bytes): ")
 
 
+def test_options_have_the_names_of_python(directory):
+    """A base that differs from the wanted one where the search does not look."""
+    path, base = os.path.join(directory, "new.lmc"), os.path.join(directory, "base.safetensors")
+    content = bytearray(os.urandom(16 << 20))
+    lmcodec.serialize_file({"a": ("U8", (len(content),), content)}, base)
+    content[::1000] = bytes(len(content[::1000]))
+    lmcodec.serialize_file({"a": ("U8", (len(content),), content)}, path, base=base)
+    with open(base, "r+b") as file:
+        file.seek(9000001)
+        file.write(bytes([content[9000001] ^ 1]))
+    with pytest.raises(lmcodec.BaseError, match="; base= names another file"):
+        lmcodec.verify(path)
+
+
 def stopped(done, total):
     raise RuntimeError("no more")
 

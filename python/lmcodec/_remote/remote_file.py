@@ -73,12 +73,12 @@ class _Batch:
         self._futures = [source.fetch(ranges) for source, ranges in self._ranges]
 
     def wait(self) -> None:
-        for future in self._futures:
-            future.result()
+        for number in range(len(self._futures)):
+            self._futures[number].result()  # without a name: a future that has failed holds the exception
 
     def cancel(self) -> None:
-        for future in self._futures:
-            future.cancel()
+        while self._futures:
+            self._futures.pop().cancel()
 
     def held(self) -> contextlib.AbstractContextManager[None]:
         """The library finds the bytes, which have come. Reads in other threads may use them, too."""

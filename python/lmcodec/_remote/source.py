@@ -183,6 +183,7 @@ class Requests:
             return future.result()
         except BaseException:
             future.cancel()
+            del future  # which holds the exception
             raise
 
     def slots(self) -> asyncio.Semaphore:
@@ -265,8 +266,8 @@ class Source:
         try:
             await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
-                task.cancel()
+            while tasks:  # one that has failed holds an exception, whose frames would hold it
+                tasks.pop().cancel()
 
     async def _tried(self, extent: Extent, begin: int, end: int) -> Part:
         """Reads bytes [begin, end), and tries again after pauses that grow."""

@@ -199,6 +199,7 @@ async def _at_pace(work: Coroutine[Any, Any, Part], room: _Room, pace: Pace) -> 
                               % (room.nbytes - before, pace.timeout, pace.lowest_rate))
     finally:
         task.cancel()
+        del task  # which holds what it has raised
 
 
 class _HttpStore:

@@ -137,3 +137,32 @@ def test_what_was_fetched_is_let_go_at_once():
         assert source() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("kind", ["memory", "http"])
+def test_failed_reads_keep_nothing(server, directory, kind):
+    """Without Python's collector: no frame of an exception holds the exception."""
+    content = bytearray(lmcodec.numpy.save({"a": numpy.random.default_rng(1).standard_normal(600000)}))
+    content[len(content) // 2] ^= 1
+    server.files = {"x": bytes(content)}
+    fsspec.filesystem("memory").pipe("memory-test/x", bytes(content))
+    url = server.url + "x" if kind == "http" else "memory://memory-test/x"
+    calls = {"a": lmcodec.DataError, "missing": lmcodec.TensorNotFound}
+    files = []
+    gc.collect()
+    gc.disable()
+    try:
+        for name, error in calls.items():
+            with pytest.raises(error) as caught, lmcodec.remote.open(url, "np", retries=0) as file:
+                files.append(weakref.ref(file.file))
+                file.get_tensor(name)
+            del caught, file
+        if kind == "http":
+            with pytest.raises(OSError) as caught, lmcodec.remote.open(url, "np", retries=0) as file:
+                files.append(weakref.ref(file.file))
+                server.faults = ["503"]
+                file.get_tensor("a")
+            del caught, file
+        assert [file() for file in files] == [None] * len(files)
+    finally:
+        gc.enable()
