@@ -100,7 +100,7 @@ class StepNotFound(ModelNotFound):
 
 
 class SliceError(LMCError, IndexError):
-    """An index or a slice leaves the tensor, has too many dimensions, or is a list. One of another type: TypeError."""
+    """An index or a slice leaves the tensor, has too many dimensions, or is a list. Other types raise TypeError."""
 
 
 class DTypeError(LMCError, TypeError):

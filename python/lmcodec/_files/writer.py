@@ -130,7 +130,7 @@ def serialize_file(tensors: Mapping[str, Any], filename: Path, metadata: Mapping
     """Writes buffers to a file, which replaces one of this name. No framework is needed.
 
     tensors: by names (dtype, shape, buffer), such as ("BF16", (2, 3), twelve bytes), or what safetensors takes: a dict
-        with "dtype", "shape" and "data", or a TensorSpec, its own or that of this package. Buffers are little-endian
+        with "dtype", "shape" and "data", or a TensorSpec of safetensors or of this package. Buffers are little-endian
         and in C order. They may be read-only.
     plain: True writes a safetensors file, False an archive. By default a name *.safetensors gives a safetensors file,
         any other name an archive.
