@@ -16,6 +16,7 @@ import os
 import shutil
 import tempfile
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Mapping, NoReturn, Sequence
 
@@ -183,7 +184,10 @@ class LMCFileSystem(AbstractFileSystem, metaclass=_Kept):  # type: ignore[misc]
         entry = self._entry(path)
         if not entry.is_archive:
             system, place = self._copy(entry)
-            return system.open(place, mode, block_size=block_size, cache_options=cache_options)
+            copy = system.open(place, mode, block_size=block_size, cache_options=cache_options)
+            held = weakref.finalize(copy, lambda system: None, system)  # that of a ZIP file closes it when it goes
+            held.atexit = False
+            return copy
         kind = cache_type or ("readahead" if is_url(entry.path) else "none")
         return OriginalFile(self, self._strip_protocol(path), self._opened(entry).again(), mode, block_size, kind,
                             cache_options)
