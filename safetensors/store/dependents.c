@@ -125,23 +125,45 @@ static int look_at_step(void *user, const lmc_st_file *file)
     return note(dependents, status);
 }
 
-static int may_need(const st_model *other, const st_model *model)
+/* The same for a step that has another base, as the list says: that must be found, and not in the step that goes. */
+static int look_elsewhere(void *user, const lmc_st_file *file)
 {
-    return other->has_unknown_base ||
-           (other->base_count > 0 && strcmp(other->bases[0].name, model->name) == 0);
+    dependents *const dependents = user;
+    const st_store_session *const store = dependents->store;
+    char *const folder = st_store_model_path(store, dependents->name);
+    lmc_status status = folder ? LMC_OK : LMC_ERR_NOMEM;
+    for (size_t i = 0; i < file->bases.file_count && status == LMC_OK; i++) {
+        lmc_st_diag unused = {0};
+        const lmc_st_file *base = NULL;
+        status = st_file_open_base(file, i, &base, &unused);
+        const int is_held =
+            status == LMC_OK ? st_is_within(store->options->allocator, base->path, folder) : 0;
+        if (is_held != 0)
+            status = is_held < 0 ? LMC_ERR_NOMEM : LMC_ERR_BASE;
+    }
+    st_release(store->options->allocator, folder);
+    return note(dependents, status);
 }
 
-/* Looks at the archives of a model, or a step, that may be based on this one. Returns 0 if memory ran out. */
-static int look_at_model(dependents *dependents, const st_model *other, const st_options *options)
+static int is_based_on(const st_model *step, const st_model *base)
+{
+    return step->has_unknown_base || (step->base_count > 0 && strcmp(step->bases[0].name, base->name) == 0);
+}
+
+/* Looks at the archives of a model, or of a step. staged: the base to find them with, or NULL. Returns 0 if memory ran
+ * out. */
+static int look_at(dependents *dependents, const st_model *other, const char *staged,
+                   int (*visit)(void *user, const lmc_st_file *file))
 {
     const st_store_session *const store = dependents->store;
-    const int is_run = store->models.is_run;
     lmc_st_diag unused = {0};
+    st_options quiet = *store->options;
     char *const folder = st_store_model_path(store, other->name);
-    if (folder && st_tree_visit(folder, options, is_run ? look_at_step : look_at_archive, dependents,
-                                &unused) != LMC_OK)
-        dependents->fit =
-            !is_run && !other->is_directory; /* files behind one that cannot be read were not visited */
+    quiet.progress = NULL;
+    quiet.base = staged;
+    /* files behind one that cannot be read were not visited */
+    if (folder && st_tree_visit(folder, &quiet, visit, dependents, &unused) != LMC_OK)
+        dependents->fit = !store->models.is_run && !other->is_directory;
     st_release(store->options->allocator, folder);
     return folder != NULL;
 }
@@ -149,15 +171,18 @@ static int look_at_model(dependents *dependents, const st_model *other, const st
 lmc_status st_dependents_fit(const st_store_session *store, const st_model *model, int *fit)
 {
     dependents dependents = {.store = store, .name = model->name, .fit = 1};
-    st_options quiet = *store->options;
     char *const staged = st_store_path(store, ST_STORE_STAGED);
     int has_memory = staged != NULL;
-    quiet.progress = NULL;
-    quiet.base = store->models.is_run ? staged : NULL;
     for (size_t i = 0; i < store->models.count && dependents.fit && has_memory; i++) {
         const st_model *const other = &store->models.list[i];
-        if (other != model && (!store->models.is_run || may_need(other, model)))
-            has_memory = look_at_model(&dependents, other, &quiet);
+        if (other == model || (store->models.is_run && other->step < model->step))
+            continue;
+        if (!store->models.is_run)
+            has_memory = look_at(&dependents, other, NULL, look_at_archive);
+        else if (is_based_on(other, model))
+            has_memory = look_at(&dependents, other, staged, look_at_step);
+        else
+            has_memory = look_at(&dependents, other, NULL, look_elsewhere);
     }
     st_release(store->options->allocator, staged);
     *fit = dependents.fit;

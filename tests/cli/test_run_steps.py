@@ -379,6 +379,23 @@ def test_a_damaged_step_that_others_need(tool, directory, make, kind):
         check_run(tool, run, made)
 
 
+@pytest.mark.parametrize("base", [None, "unknown", 10])
+def test_a_damaged_step_that_the_list_does_not_name(tool, directory, base):
+    """A run.json that is wrong loses no step: 30 is based on 20."""
+    run, made = added(tool, directory, snapshots, 4)
+    forge_base(run, 30, base)
+    archive = archives_of(run, 20)[0]
+    write(archive, read(archive)[:100])
+    other = in_parent(os.path.join(directory, "other", "step20.safetensors"))
+    shutil.copy(made[40], other)
+    done = tool.run("run", "add", "-f", run, other)
+    check(done.status in (1, 2), "step 30 would be lost: " + done.stderr)
+    tool.run("run", "repair", run)
+    tool.run("run", "add", "-f", run, made[20]).expect(0)
+    tool.run("run", "repair", run).expect(0)
+    check_run(tool, run, made)
+
+
 def archives_of(run, step):
     return [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(run, str(step)))
             for name in names if name.endswith(".safetensors.lmc")]
