@@ -24,7 +24,15 @@ from ._files.safe_open import safe_open
 
 __all__ = ["load", "load_file", "load_into", "save", "save_file", "savez"]
 
-_NOT_GIVEN: Any = object()  # numpy.save() writes None, too
+
+class _NotGiven:
+    """The default of an argument that may be None."""
+
+    def __repr__(self) -> str:
+        return "<no value>"
+
+
+_NOT_GIVEN: Any = _NotGiven()
 
 if TYPE_CHECKING:
     Array = numpy.ndarray[Any, Any]
