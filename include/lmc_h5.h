@@ -76,8 +76,8 @@ enum {
 LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound);
 
 /* Encodes a chunk as the filter does for a dataset with these values.
- *  ctx: scratch of this thread; with NULL the call takes its own. lmc_h5_last_error() says what went wrong, and
- *   lmc_ctx_diag() need not.
+ *  ctx: scratch of this thread; with NULL the call takes its own, which the thread keeps until it ends.
+ *   lmc_h5_last_error() says what went wrong, and lmc_ctx_diag() need not.
  *  values: as HDF5 gives them for the dataset (H5Pget_filter_by_id2; in h5py
  *   dataset.id.get_create_plist().get_filter(i)[2]), or only the user's values; value_count may be 0. With fewer values
  *   than the dataset has, a chunk can be read as well but may be larger. Rows (LMC_H5_LEVEL_ROWS) need
