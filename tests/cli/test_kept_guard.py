@@ -114,6 +114,7 @@ def test_a_converted_run(tool, directory):
     tool.run("run", "verify", run).expect(0)
 
 
+@pytest.mark.posix("names with control characters")
 def test_names_in_messages(tool, directory):
     outer = os.path.join(directory, "a\nb\x1b[31m")
     os.mkdir(outer)
