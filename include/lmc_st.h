@@ -392,8 +392,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *write
  *  name: UTF-8 of name_nbytes bytes; copied. shape: `rank` numbers; copied. NULL for rank 0.
  *  data: as many bytes as dtype and shape say, which is not checked; NULL for none. They must stay valid and
  *  unchanged until the last write.
- * Errors: LMC_ERR_NOMEM; LMC_ERR_ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is not UTF-8, a size in
- * bits above 2^64 or not of whole bytes, data NULL. The call that writes reports a duplicate name. */
+ * Errors: LMC_ERR_NOMEM; LMC_ERR_ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is not UTF-8, a size of
+ * 2^64 bits or more, or not of whole bytes, data NULL. The call that writes reports a duplicate name. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name,
                                                    size_t name_nbytes, lmc_dtype dtype, const uint64_t *shape,
                                                    size_t rank, const void *data);

@@ -146,7 +146,6 @@ def error_of(status: int, text: str = "", file: str | None = None, tensor: str |
         if os_errno == errno.ENOENT and "://" in (file or ""):
             text += " (this call takes local paths; safe_open(), load_file() and lmcodec.remote read URLs)"
         return OSError(os_errno or errno.EIO, text, file)
-    text = text.replace("; --base names another", "; base= names another")  # which is for the command
     where = [part for part in (file, "tensor %r" % tensor if tensor is not None else None) if part]
     kind = _CLASSES.get(status, LMCError)
     if status == _ARG and text.startswith("there is no step "):

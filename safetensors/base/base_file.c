@@ -312,12 +312,11 @@ lmc_status st_file_fail_base(const lmc_st_file *file, size_t number, const lmc_s
     lmc_text_escape(path, sizeof path, used->path, strlen(used->path));
     lmc_text_escape(name, sizeof name, entry->path, strlen(entry->path));
     const int could_be_named = file->base->slots[number].counted_by && !file->dependent && !file->base->path;
-    return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
-                   "%s is not the base that is wanted: %s (hash %016llx); it holds other content%s", path,
-                   name, (unsigned long long)entry->content_hash,
-                   could_be_named
-                       ? " (a search compares samples; --base names another file, or repair the run or store)"
-                       : "");
+    return st_fail(
+        diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
+        "%s is not the base that is wanted: %s (hash %016llx); it holds other content%s", path, name,
+        (unsigned long long)entry->content_hash,
+        could_be_named ? " (a search compares samples: name another base, or repair the run or store)" : "");
 }
 
 /* ---- the chain ---- */

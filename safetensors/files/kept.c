@@ -45,11 +45,10 @@ static lmc_store_kind kind_of(const char *folder)
     const int fd = os_open_folder(folder);
     if (fd < 0)
         return LMC_STORE_NONE;
-    if (st_folder_has(fd, LMC_COPIES_LIST, &is_converted) == 0 && is_converted)
-        kind = LMC_STORE_NONE;
-    else if (has_format(fd, LMC_RUN_LIST, "\"" LMC_RUN_FORMAT "\""))
+    (void)st_folder_has(fd, LMC_COPIES_LIST, &is_converted); /* 0 after an error */
+    if (!is_converted && has_format(fd, LMC_RUN_LIST, "\"" LMC_RUN_FORMAT "\""))
         kind = LMC_STORE_RUN;
-    else if (has_format(fd, LMC_STORE_MARK, "\"" LMC_STORE_FORMAT "\""))
+    else if (!is_converted && has_format(fd, LMC_STORE_MARK, "\"" LMC_STORE_FORMAT "\""))
         kind = LMC_STORE_MODELS;
     (void)os_close(fd);
     return kind;

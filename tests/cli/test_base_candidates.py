@@ -72,7 +72,7 @@ def test_sample_does_not_tell(tool, directory):
     archive = convert(tool, new, old)
     wrong = folder_of(directory, "wrong")
     write_model(wrong, "old.safetensors", tensors[:2] + [last_values_changed(tensors[2])] + tensors[3:])
-    tool.run("verify", archive, "--base-dir", wrong).expect(1, '"t02"', "holds other content", "--base names another")
+    tool.run("verify", archive, "--base-dir", wrong).expect(1, '"t02"', "holds other content", "name another base")
     told = tool.run("verify", archive, "--base", os.path.join(wrong, "old.safetensors")).expect(1, '"t02"').stderr
     check("--base" not in told, told)
     check_restores(tool, archive, read(new), "--base", old, "--base-dir", wrong)

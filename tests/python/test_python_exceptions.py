@@ -190,7 +190,7 @@ def test_options_have_the_names_of_python(directory):
     with open(base, "r+b") as file:
         file.seek(9000001)
         file.write(bytes([content[9000001] ^ 1]))
-    with pytest.raises(lmcodec.BaseError, match="; base= names another file"):
+    with pytest.raises(lmcodec.BaseError, match="samples: name another base"):
         lmcodec.verify(path)
 
 

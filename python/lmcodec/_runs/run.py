@@ -18,7 +18,7 @@ from .._files.options import CallOptions, Path, Progress, Sizes, encode_path
 from .._files.safe_open import safe_open
 from .kept import EventOptions, Folder, temporary_place, written
 
-KEY_EVERY_MAX = 63  # of the library
+KEY_EVERY_MAX = _abi.STORE_DEPTH_MAX + 1  # a chain: the others, and the step itself
 
 
 @dataclass(frozen=True)
