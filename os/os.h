@@ -230,8 +230,8 @@ void os_unlock(int fd);
 uint64_t os_clock_ns(void);
 void os_sleep_ms(unsigned milliseconds);
 
-/* A number that a file's author cannot foresee: for private names, and the seeds of tables that untrusted names fill;
- * not for secrets. */
+/* A number that a file's author cannot foresee, and that another process is unlikely to get; any 32 bits of it will do.
+ * For private names, and the seeds of tables that untrusted names fill; not for secrets. */
 uint64_t os_unforeseen_u64(void);
 
 /* How many times what the process may still take of address space and data has room for nbytes; UINT64_MAX if neither

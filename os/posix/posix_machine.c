@@ -26,10 +26,10 @@ void os_sleep_ms(unsigned milliseconds)
 
 uint64_t os_unforeseen_u64(void)
 {
-    struct timespec now = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    const uint64_t place = (uint64_t)(uintptr_t)&now; /* moved by address space randomisation */
-    return ((uint64_t)now.tv_nsec << 32) ^ (uint64_t)now.tv_sec ^ place * 0x9e3779b97f4a7c15u;
+    const uint64_t now = os_clock_ns();
+    /* Where addresses are not laid out at random, processes still differ by their number. */
+    const uint64_t number = now ^ (uint64_t)(uintptr_t)&now << 20 ^ (uint64_t)getpid() << 40;
+    return number * 0x9E3779B97F4A7C15U;
 }
 
 /* ---- memory ---- */

@@ -317,26 +317,27 @@ static lmc_status check_directory(const st_store_session *store, st_store_access
     return LMC_OK;
 }
 
-/* Refuses to make a store below another one, whose models would be those of both. */
+/* Refuses to make a store below another one, whose models would be those of both. The mark is looked for last: a store
+ * that another session makes meanwhile is around its own directory. */
 static lmc_status check_place(const st_store_session *store)
 {
     const lmc_allocator *const memory = store->options->allocator;
     st_kept around;
     char shown[400];
     int is_made = 0;
-    LMC_TRY(look_for_mark(store, &is_made));
-    if (is_made)
-        return LMC_OK;
     if (!st_kept_find(memory, store->path, &around))
         return st_fail_nomem(store->diag);
     if (!around.root)
         return LMC_OK;
-    st_diag_set_file(store->diag, store->path);
-    lmc_text_escape(shown, sizeof shown, around.root, strlen(around.root));
-    st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is in the store or run %s: choose another place",
-            shown);
+    lmc_status status = look_for_mark(store, &is_made);
+    if (!status && !is_made) {
+        st_diag_set_file(store->diag, store->path);
+        lmc_text_escape(shown, sizeof shown, around.root, strlen(around.root));
+        status = st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                         "is in the store or run %s: choose another place", shown);
+    }
     st_release(memory, around.root);
-    return LMC_ERR_ARG;
+    return status;
 }
 
 static int find_step(void *user, const char *name)
