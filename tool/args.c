@@ -350,20 +350,21 @@ int cli_args_parse(int argc, char **argv, cli_args *args, const char **fault, co
     parser parser = {argc, argv, 1, args, fault, subject};
     int operand_count = 0;
     int is_over = 0;
+    int is_right = 1;
     memset(args, 0, sizeof *args);
-    while (parser.next < argc) {
+    while (is_right && parser.next < argc) {
         char *const argument = argv[parser.next++];
         if (is_over || argument[0] != '-' || argument[1] == '\0')
             argv[1 + operand_count++] = argument;
         else if (strcmp(argument, "--") == 0)
             is_over = 1;
-        else if (!parse_option(&parser, argument))
-            return 0;
+        else
+            is_right = parse_option(&parser, argument);
     }
     if ((args->seen & CLI_OPT_RM) != 0) /* nothing is removed whose other form may not be on the disk yet */
         args->seen &= ~CLI_OPT_NO_FSYNC;
     args->command = operand_count > 0 ? argv[1] : NULL;
     args->operands = argv + 2;
     args->operand_count = operand_count > 0 ? operand_count - 1 : 0;
-    return 1;
+    return is_right;
 }

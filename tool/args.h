@@ -130,7 +130,7 @@ typedef struct cli_args {
 int cli_read_step(const char *text, uint64_t *step);
 
 /* Options and operands may come in any order; "--" ends the options. Returns 1, or 0 with *fault and *subject (the
- * argument at fault) set. */
+ * argument at fault) set; then args has the command if it stands before that. */
 int cli_args_parse(int argc, char **argv, cli_args *args, const char **fault, const char **subject);
 
 /* The options that a command has. */

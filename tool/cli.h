@@ -65,6 +65,9 @@ void cli_set_diag(lmc_st_diag *diag, const char *path, lmc_status status, const 
     LMC_PRINTF(4, 5);
 void cli_set_os_diag(lmc_st_diag *diag, const char *path, int os_errno, const char *what);
 
+/* Goes on with the cause of a diagnostic. */
+void cli_add_to_diag(lmc_st_diag *diag, const char *format, ...) LMC_PRINTF(2, 3);
+
 /* Prints the line of a system call that failed. Returns the exit status. */
 int cli_fail_os(const char *path, int os_errno, const char *what);
 

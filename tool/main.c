@@ -112,8 +112,7 @@ static int run_lmc_st(int argc, char **argv)
         return cli_complete(argc - 2, argv + 2);
     if (argc == 2 && strcmp(argv[1], CLI_TRY_KERNELS) == 0)
         return cli_try_kernels();
-    if (!cli_args_parse(argc, argv, &args, &fault, &subject))
-        return cli_usage_error(NULL, "%s %s", fault, cli_shown(shown, sizeof shown, subject));
+    const int is_parsed = cli_args_parse(argc, argv, &args, &fault, &subject);
     if (args.command && strcmp(args.command, "help") == 0) { /* "help COMMAND": "COMMAND --help" */
         args.seen |= CLI_OPT_HELP;
         args.command = args.operand_count > 0 ? args.operands[0] : NULL;
@@ -128,6 +127,11 @@ static int run_lmc_st(int argc, char **argv)
         args.operands += of_group != NULL;
         args.operand_count -= of_group != NULL;
     }
+    const cli_command *const command = args.command ? cli_find_command(args.command) : NULL;
+    if (!is_parsed) {
+        return cli_usage_error(command ? command->name : NULL, "%s %s", fault,
+                               cli_shown(shown, sizeof shown, subject));
+    }
     if ((args.seen & CLI_OPT_VERSION) != 0) {
         printf("lmc-st %s\n", lmc_version_text());
         return cli_finish_output();
@@ -139,7 +143,6 @@ static int run_lmc_st(int argc, char **argv)
     }
     if ((args.seen & CLI_OPT_TEST) != 0 && !wants_help)
         return run_test(&args);
-    const cli_command *const command = cli_find_command(args.command);
     if (!command) {
         return cli_usage_error(NULL, "there is no command \"%s\"",
                                cli_shown(shown, sizeof shown, args.command));

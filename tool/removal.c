@@ -10,7 +10,6 @@
 #include "tool/tool_path.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,17 +61,6 @@ static int fail_os(cli_removal *removal, const char *path, int os_errno)
 static int fail_changed(cli_removal *removal, const char *path)
 {
     return fail_at(removal, path, NULL, 0);
-}
-
-static void add_to_text(lmc_st_diag *diag, const char *format, ...) LMC_PRINTF(2, 3);
-
-static void add_to_text(lmc_st_diag *diag, const char *format, ...)
-{
-    va_list arguments;
-    const size_t used = strlen(diag->text);
-    va_start(arguments, format);
-    vsnprintf(diag->text + used, sizeof diag->text - used, format, arguments);
-    va_end(arguments);
 }
 
 #define OTHERS_ARE_REMOVED "; other parts of the directory are removed"
@@ -173,7 +161,8 @@ static int hide(int folder_fd, const char *name, char private_name[PRIVATE_NBYTE
 static int put_back(cli_removal *removal, int folder_fd, const char *private_name, const char *name)
 {
     if (os_rename_new(folder_fd, private_name, name) != 0)
-        add_to_text(&removal->diag, ", as %s in that folder: it could not get its name back", private_name);
+        cli_add_to_diag(&removal->diag, ", as %s in that folder: it could not get its name back",
+                        private_name);
     return 0;
 }
 
@@ -251,7 +240,7 @@ static int remove_contents(cli_removal *removal, int root_fd)
         removed_count += is_done != 0;
     }
     if (!is_done && removed_count > 0)
-        add_to_text(&removal->diag, OTHERS_ARE_REMOVED);
+        cli_add_to_diag(&removal->diag, OTHERS_ARE_REMOVED);
     return is_done;
 }
 
@@ -276,7 +265,7 @@ static int remove_directory(cli_removal *removal, int folder_fd, const char *nam
     if (is_done && (os_errno = os_remove_folder(folder_fd, name_now)) != 0) {
         is_done = fail_os(removal, "", os_errno);
         if (removal->list.count > 0)
-            add_to_text(&removal->diag, OTHERS_ARE_REMOVED);
+            cli_add_to_diag(&removal->diag, OTHERS_ARE_REMOVED);
     }
     free_list(&now);
     return is_done || name_now == name ? is_done : put_back(removal, folder_fd, name_now, name);

@@ -71,6 +71,15 @@ void cli_set_diag(lmc_st_diag *diag, const char *path, lmc_status status, const 
     va_end(arguments);
 }
 
+void cli_add_to_diag(lmc_st_diag *diag, const char *format, ...)
+{
+    va_list arguments;
+    const size_t used = strlen(diag->text);
+    va_start(arguments, format);
+    vsnprintf(diag->text + used, sizeof diag->text - used, format, arguments);
+    va_end(arguments);
+}
+
 void cli_set_os_diag(lmc_st_diag *diag, const char *path, int os_errno, const char *what)
 {
     char cause[128];

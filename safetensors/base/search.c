@@ -381,7 +381,7 @@ static lmc_status search_base(const lmc_st_file *file, size_t number, lmc_st_fil
         lmc_text_escape(name, sizeof name, entry->path, strlen(entry->path));
         status =
             st_fail(&cause, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
-                    "wants the base %s (hash %016llx), which was not found%s%s%s", name,
+                    "needs the base %s (hash %016llx), which was not found%s%s%s", name,
                     (unsigned long long)entry->content_hash, search.places, search.neighbours, search.other);
     } else if (st_file_headers_nbytes(search.found) > LMC_ST_CHAIN_HEADER_NBYTES_MAX) {
         status = st_fail(&cause, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,

@@ -51,7 +51,7 @@ lmc_status st_store_find(const st_store_session *store, const char *name, const 
     st_diag_set_file(store->diag, store->path);
     lmc_text_escape(shown, sizeof shown, name, strlen(name));
     return st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                   store->models.is_run ? "there is no step %s" : "there is no model %s", shown);
+                   store->models.is_run ? "there is no step %s" : "there is no model \"%s\"", shown);
 }
 
 static const char *mark_of(const st_store_session *store)

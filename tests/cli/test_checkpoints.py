@@ -393,10 +393,10 @@ def test_bases_beside(tool, directory):
         remove(path)
     tool.run("get", os.path.join(made[110] + ".lmc", "optimizer.npy.lmc"), "array").expect(0)
     remove(made[90] + ".lmc")
-    result = tool.run("verify", made[110] + ".lmc").expect(1, "wants the base optimizer.npy", "not found")
+    result = tool.run("verify", made[110] + ".lmc").expect(1, "needs the base optimizer.npy", "not found")
     check("needs that base itself" not in result.stderr, result.stderr)
     os.rename(made[90] + ".original", made[90])  # plain
     tool.run("verify", made[110] + ".lmc").expect(0)
     os.rename(made[110] + ".lmc", os.path.join(directory, "other"))
-    result = tool.run("verify", os.path.join(directory, "other")).expect(1, "wants the base")
+    result = tool.run("verify", os.path.join(directory, "other")).expect(1, "needs the base")
     check("needs that base itself" not in result.stderr, result.stderr)

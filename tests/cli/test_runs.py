@@ -270,7 +270,7 @@ def test_outside_a_run(tool, directory):
     """A step that is taken out of a run needs --base-dir; the message does not speak of the file itself."""
     run, made = added(tool, directory, checkpoints, 2)
     alone = shutil.copytree(os.path.join(run, "200"), os.path.join(directory, "alone"))
-    result = tool.run("restore", alone, "-o", os.path.join(directory, "back")).expect(1, "wants the base")
+    result = tool.run("restore", alone, "-o", os.path.join(directory, "back")).expect(1, "needs the base")
     check("needs that base itself" not in result.stderr, result.stderr)
     tool.run("restore", alone, "-o", os.path.join(directory, "back"), "--base", os.path.join(run, "100")).expect(0)
     check(tree_of(os.path.join(directory, "back")) == tree_of(made[200]), "restored with --base")
@@ -519,7 +519,7 @@ def test_missing_base_is_told(tool, directory):
     shutil.rmtree(os.path.join(run, "20"))
     entries = listed(tool, run)
     check(entries[30]["base"] == 20 and entries[30]["chain"] is None, str(entries[30]))
-    tool.run("run", "verify", run).expect(1, "wants the base")
+    tool.run("run", "verify", run).expect(1, "needs the base")
     tool.run("run", "verify", run, "10").expect(0)
     tool.run("run", "drop", run, "10").expect(2, "step 30")
     tool.run("run", "add", run, made[20]).expect(0)

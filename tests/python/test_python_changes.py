@@ -353,7 +353,7 @@ def test_changes_want_the_base(directory):
     with open(path, "wb") as file:
         file.write(lmcodec.delta(old, new))
     with lmcodec.File(path) as file:
-        with pytest.raises(lmcodec.BaseError, match="wants the base base.safetensors"):
+        with pytest.raises(lmcodec.BaseError, match="needs the base base.safetensors"):
             file.changes("w")
         with pytest.raises(lmcodec.ArgumentError, match="the base has 4 bytes, the tensor"):
             file.changes("w", base=b"1234")

@@ -61,6 +61,9 @@ static lmc_status convert_one(cli_job *job, const char *in_path, const char *out
     const lmc_status status = lmc_st_convert(in_path, out_path, &options, &job->result, &job->diag);
     const int is_directory = result->file_count > 0;
     const uint64_t count = is_directory ? 0 : result->tensor_count;
+    if (status != LMC_OK && !options.raw && !lmc_is_plain_name(in_path) &&
+        strstr(job->diag.text, "this is not a safetensors file"))
+        cli_add_to_diag(&job->diag, " (--raw takes a file of any kind)");
     if (status != LMC_OK || (job->args->seen & CLI_OPT_QUIET) != 0 ||
         result->stored_nbytes < result->original_nbytes + GROWTH_TOLD_NBYTES)
         return status;

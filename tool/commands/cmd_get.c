@@ -109,7 +109,7 @@ static lmc_status resolve(request *request, const char *operand, const char *ran
         return LMC_ERR_NOMEM;
     }
     if (slice && range)
-        return fail_request(request, "a slice and --range exclude each other");
+        return fail_request(request, "a part and --range exclude each other");
     cli_slice *const picked = &request->slice;
     if (slice)
         return cli_slice_parse(slice, &request->tensor, picked, fault) ? LMC_OK

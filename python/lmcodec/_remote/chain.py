@@ -209,7 +209,7 @@ class ChainFile:
                     raise
                 other = "; %s" % error
         shown = _shown(self._place)
-        raise placed(BaseError("%s: wants the base %s (hash %016x), which was not found: looked at %s%s"
+        raise placed(BaseError("%s: needs the base %s (hash %016x), which was not found: looked at %s%s"
                                % (shown, path, base.content_hash, ", ".join(looked), other)), shown)
 
     def _candidates(self, name: str, path: str) -> Iterator[tuple[Where, bool]]:

@@ -407,7 +407,7 @@ class Store:
         return os.fsdecode(self._path)
 
     def _no_model(self, name: str) -> ModelNotFound:
-        return ModelNotFound("%s: there is no model %s" % (self._shown(), name))
+        return ModelNotFound("%s: there is no model \"%s\"" % (self._shown(), name))
 
     def _folder(self, name: Name) -> Folder:
         root, wanted = self._shown(), name_of(name)

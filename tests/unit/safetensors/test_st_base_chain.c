@@ -134,7 +134,7 @@ LMC_TEST(test_places)
     lmc_test_expect_restored(archive_name(1), NULL, NULL, plain_name(1)); /* NAME.lmc beside it */
     (void)unlink(archive_name(0));
     CU_ASSERT_EQUAL(lmc_test_restore(archive_name(1), NULL, NULL, out, &diag), LMC_ERR_BASE);
-    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "wants the base s0.safetensors (hash "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "needs the base s0.safetensors (hash "));
     CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "not found"));
     CU_ASSERT_FALSE(lmc_test_exists(out));
     lmc_test_expect_restored(archive_name(1), away, NULL, plain_name(1));

@@ -376,7 +376,7 @@ LMC_TEST(test_forged_base)
         {8, LMC_ERR_BASE, "old is another file"},
         {16, LMC_ERR_BASE, "old is another file"},
         {24, LMC_ERR_CHECKSUM, "another content of the base"},
-        {32, LMC_ERR_BASE, "wants the base nld"},
+        {32, LMC_ERR_BASE, "needs the base nld"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         make_files();
