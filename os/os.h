@@ -171,7 +171,8 @@ int os_may_remove_from(int folder_fd, const char *folder);
 
 /* ---- names ---- */
 
-/* os_rename() replaces a file, or an empty folder by a folder; os_rename_new() replaces nothing (EEXIST). os_exchange()
+/* os_rename() replaces a file, or an empty folder by a folder; os_rename_new() replaces nothing (EEXIST); where
+ * neither the system nor the file system can do that in one step, it may replace what appears meanwhile. os_exchange()
  * gives each of two names the content of the other in one step; ENOSYS, EINVAL: that cannot be done here. */
 int os_rename(int folder_fd, const char *from, const char *to);
 int os_rename_new(int folder_fd, const char *from, const char *to);

@@ -29,14 +29,14 @@ const cli_option cli_options[] = {
     {CLI_OPT_STEP, 0, "step", "N", CLI_RUN_ADD, "the step, instead of the one in the snapshot's name"},
     {CLI_OPT_AS, 0, "as", "NAME", CLI_STORE_ADD, "the model's name, instead of the last part of PATH"},
     {CLI_OPT_DEPTH, 0, "depth", "N", CLI_STORE_ADD | CLI_STORE_PLAN,
-     "the models that one may need, one below the other; 1 to 62;\n"
-     "default 1"},
+     "the models that one may need, one below the other; 1 to " LMC_TEXT_OF(LMC_STORE_DEPTH_MAX) ";\n"
+                                                                                                 "default 1"},
     {CLI_OPT_APPLY, 0, "apply", NULL, CLI_STORE_PLAN,
      "store what changes again; without it, no archive changes"},
     {CLI_OPT_SETTLE, 0, "settle", "S", CLI_RUN_WATCH, "seconds without a change before adding; default 5"},
     {CLI_OPT_KEY_EVERY, 0, "key-every", "K", RUN_ADDS,
-     "a key frame after at most K steps, 1 to 63; the run\n"
-     "remembers it; default 8"},
+     "a key frame after at most K steps, 1 to " LMC_TEXT_OF(LMC_RUN_KEY_EVERY_MAX) "; the run\n"
+                                                                                   "remembers it; default 8"},
     {CLI_OPT_LAST, 0, "last", "N", CLI_RUN_KEEP, "keep the newest N steps"},
     {CLI_OPT_EVERY, 0, "every", "M", CLI_RUN_KEEP, "keep the steps that are multiples of M"},
     {CLI_OPT_LAST, 0, "last", "N", CLI_RUN_WATCH, "after each step, keep the newest N steps ..."},
@@ -246,16 +246,20 @@ static const char *set_number(cli_args *args, const cli_option *option, const ch
         args->thread_count = (unsigned)number;
         return is_number && number <= LMC_THREAD_COUNT_MAX
                    ? NULL
-                   : "the number of threads must be 0 (all cores) to 256, not";
+                   : "the number of threads must be 0 (all cores) to " LMC_TEXT_OF(
+                         LMC_THREAD_COUNT_MAX) ", not";
     case CLI_OPT_STEP:
         return cli_read_step(value, &args->step) ? NULL : "a step is a number of at most 2^63, not";
     case CLI_OPT_KEY_EVERY:
         args->key_every = (unsigned)number;
-        return is_count && number <= LMC_RUN_KEY_EVERY_MAX ? NULL
-                                                           : "a key frame is made every 1 to 63 steps, not";
+        return is_count && number <= LMC_RUN_KEY_EVERY_MAX
+                   ? NULL
+                   : "a key frame is made every 1 to " LMC_TEXT_OF(LMC_RUN_KEY_EVERY_MAX) " steps, not";
     case CLI_OPT_DEPTH:
         args->depth = (unsigned)number;
-        return is_count && number <= LMC_STORE_DEPTH_MAX ? NULL : "the depth must be 1 to 62, not";
+        return is_count && number <= LMC_STORE_DEPTH_MAX
+                   ? NULL
+                   : "the depth must be 1 to " LMC_TEXT_OF(LMC_STORE_DEPTH_MAX) ", not";
     case CLI_OPT_IDLE:
         args->idle_s = (unsigned)number;
         return is_count && number <= IDLE_S_MAX ? NULL

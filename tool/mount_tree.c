@@ -276,17 +276,6 @@ static int answer_open(void *user, uint64_t number, void **file)
     return os_errno;
 }
 
-/* Logs a fault, unless it is the one that was logged last of this file: the system asks for each page again. */
-static void log_fault(mount_tree *tree, mount_file *file, const lmc_st_diag *diag)
-{
-    pthread_mutex_lock(&tree->lock);
-    const int is_new = strcmp(file->last_fault, diag->text) != 0;
-    memcpy(file->last_fault, diag->text, sizeof file->last_fault);
-    pthread_mutex_unlock(&tree->lock);
-    if (is_new)
-        tree->log(diag);
-}
-
 static int answer_read(void *user, void *opened, uint64_t offset, void *dst, size_t nbytes, size_t *done)
 {
     mount_tree *const tree = user;
@@ -302,7 +291,13 @@ static int answer_read(void *user, void *opened, uint64_t offset, void *dst, siz
     }
     if (lmc_st_original_read(file->original, offset, *done, dst, &diag) == LMC_OK)
         return 0;
-    log_fault(tree, file, &diag);
+    /* the system asks for each page again: what was logged last of this file is not logged again */
+    pthread_mutex_lock(&tree->lock);
+    const int is_new = strcmp(file->last_fault, diag.text) != 0;
+    memcpy(file->last_fault, diag.text, sizeof file->last_fault);
+    pthread_mutex_unlock(&tree->lock);
+    if (is_new)
+        tree->log(&diag);
     return diag.status == LMC_ERR_NOMEM ? ENOMEM : EIO;
 }
 

@@ -2,12 +2,11 @@
  * start and end within one call, so that fork, dlclose and exit never meet them. */
 #include "codec/frame/ctx.h"
 
-#include <pthread.h>
-#include <string.h>
-
 #include "common/allocator.h"
 #include "common/checked.h"
 #include "lmc_experimental.h"
+#include "os/thread.h"
+#include <string.h>
 
 void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes)
 {
@@ -242,7 +241,7 @@ void lmc_ctx_run_workers(lmc_ctx *ctx, unsigned wanted, lmc_worker_prepare prepa
     for (; started < wanted; started++) {
         worker_thread *const thread = &threads[started];
         *thread = (worker_thread){.work = work, .shared = shared, .index = started};
-        if (!prepare(shared, started) || pthread_create(&thread->id, NULL, run_thread, thread) != 0)
+        if (!prepare(shared, started) || lmc_thread_start(&thread->id, run_thread, thread) != 0)
             break;
     }
     work(shared, 0);

@@ -189,14 +189,15 @@ const char *lmc_cuda_kernels_text(void)
 
 lmc_status lmc_cuda_init(lmc_cuda_device *device, lmc_diag *diag)
 {
+    const lmc_cuda_device none = LMC_INIT(lmc_cuda_device);
     lmc_cuda_loaded loaded;
     lmc_diag cause = LMC_INIT(lmc_diag);
     if ((diag && !lmc_struct_is_known(diag, sizeof *diag)) ||
         (device && !lmc_struct_is_known(device, sizeof *device)))
         return LMC_ERR_ARG;
     const lmc_status status = lmc_cuda_load(&loaded, &cause);
-    if (status == LMC_OK && device)
-        lmc_struct_copy(device, &loaded.device, lmc_struct_size(device));
+    if (device)
+        lmc_struct_copy(device, status == LMC_OK ? &loaded.device : &none, lmc_struct_size(device));
     if (diag)
         lmc_struct_copy(diag, &cause, lmc_struct_size(diag));
     return status;

@@ -239,8 +239,8 @@ uint64_t lmc_st_metadata_count(const lmc_st_file *file)
 lmc_status lmc_st_metadata(const lmc_st_file *file, uint64_t index, const char **key, size_t *key_nbytes,
                            const char **value, size_t *value_nbytes)
 {
-    *key_nbytes = 0;
-    *value_nbytes = 0;
+    *key = *value = NULL;
+    *key_nbytes = *value_nbytes = 0;
     if (index >= file->header.metadata_count)
         return LMC_ERR_ARG;
     const st_string found_key = st_header_metadata(&file->header, 2 * (size_t)index);

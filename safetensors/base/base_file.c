@@ -378,7 +378,7 @@ static lmc_status check_output(void *user, const lmc_st_file *base)
 lmc_status st_file_check_output(const lmc_st_file *file, const char *path, int fd, lmc_st_diag *diag)
 {
     output_check check = {path, fd, diag};
-    /* what cannot be found cannot be the output; who needs it, says so */
+    /* what cannot be found cannot be the output; a caller that needs it reports the error */
     const lmc_status status = st_file_visit_bases(file, check_output, &check, NULL);
     return status == LMC_ERR_NOMEM ? st_fail_nomem(diag) : status;
 }

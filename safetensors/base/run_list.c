@@ -11,7 +11,6 @@
 #include <string.h>
 
 /* A list of two million steps. */
-#define LIST_NBYTES_MAX ((uint64_t)256 << 20)
 
 /* Nested objects and arrays of keys that are skipped. */
 #define DEPTH_MAX 16
@@ -169,7 +168,9 @@ static int read_member(reader *reader, st_span key)
         if (!st_json_u64(json, &number))
             return 0;
         reader->list->key_every = number <= LMC_RUN_KEY_EVERY_MAX ? (unsigned)number : 0;
-        return number >= 1 && number <= LMC_RUN_KEY_EVERY_MAX ? 1 : fail(reader, "key_every is not 1 to 63");
+        return number >= 1 && number <= LMC_RUN_KEY_EVERY_MAX
+                   ? 1
+                   : fail(reader, "key_every is not 1 to " LMC_TEXT_OF(LMC_RUN_KEY_EVERY_MAX));
     }
     if (st_json_string_is(json->text, key, "steps") && reader->version <= LMC_RUN_VERSION)
         return read_steps(reader);
@@ -201,9 +202,9 @@ static lmc_status read_file(const lmc_allocator *memory, const char *run, unsign
     if (status != LMC_OK)
         return status;
     *nbytes = (size_t)input.nbytes;
-    if (input.nbytes > LIST_NBYTES_MAX)
+    if (input.nbytes > LMC_RUN_LIST_NBYTES_MAX)
         status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a list of a run has at most %llu bytes",
-                         (unsigned long long)LIST_NBYTES_MAX);
+                         (unsigned long long)LMC_RUN_LIST_NBYTES_MAX);
     else if ((*text = st_allocate(memory, *nbytes)) == NULL)
         status = st_fail_nomem(diag);
     else

@@ -101,7 +101,8 @@ static lmc_status read_header(const st_reading *reading, st_header *header, lmc_
     if (input->nbytes == 0)
         return st_fail(diag, LMC_ERR_TRUNCATED, 0, "the file is empty");
     if (input->nbytes < sizeof length_bytes)
-        return refuse_start(input, LMC_ERR_TRUNCATED, "the file has fewer than 8 bytes: this is not a safetensors file", diag);
+        return refuse_start(input, LMC_ERR_TRUNCATED,
+                            "the file has fewer than 8 bytes: this is not a safetensors file", diag);
     LMC_TRY(st_input_read(input, 0, length_bytes, sizeof length_bytes, diag));
     const uint64_t length = lmc_load64(length_bytes);
     const uint64_t left = input->nbytes - 8;

@@ -4,8 +4,8 @@
  */
 #include "safetensors/engine/engine.h"
 #include "lmc_experimental.h"
+#include "os/thread.h"
 
-#include <pthread.h>
 #include <string.h>
 
 /* What is read ahead for a batch: frames can be a little larger than their content. */
@@ -322,7 +322,7 @@ static lmc_status run_threads(st_engine *engine, unsigned worker_count)
     }
     if (opened > 0) {
         unsigned started = 1;
-        while (started < opened && pthread_create(&threads[started], NULL, do_jobs, &workers[started]) == 0)
+        while (started < opened && lmc_thread_start(&threads[started], do_jobs, &workers[started]) == 0)
             started++;
         do_jobs(&workers[0]);
         for (unsigned i = 1; i < started; i++)

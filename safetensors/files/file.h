@@ -107,6 +107,9 @@ typedef struct st_output {
     const lmc_allocator *memory;
 } st_output;
 
+/* ARG with EEXIST. */
+lmc_status st_fail_exists(lmc_st_diag *diag);
+
 /* Opens the output of a call with these options, made from `input` (NULL: from nothing).
  *   - A file at `place`: it grows without its name. Errors: ARG if something is there and options->force is 0, is the
  *     input itself, or is not a regular file; IO; NOMEM.

@@ -210,8 +210,8 @@ lmc_status st_input_check_unchanged(const st_input *input, lmc_st_diag *diag)
     const os_state *const old = &input->state;
     if (now.nbytes != old->nbytes || now.modified_s != old->modified_s || now.modified_ns != old->modified_ns)
         return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "the file has changed while it was read");
-    /* whoever sets the time of the content back moves this one; so does who takes away one of its names, as a trainer
-     * does that removes an old checkpoint: a file that has lost a name passes */
+    /* The change time moves, too, when the time of the content is set back. It also moves when one of the file's names
+     * is removed, as by a trainer that removes an old checkpoint: a file that has lost a name passes. */
     if (now.name_count >= old->name_count &&
         (now.changed_s != old->changed_s || now.changed_ns != old->changed_ns))
         return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET,

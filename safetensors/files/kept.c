@@ -14,13 +14,13 @@
 
 #define CHUNK_NBYTES 4096 /* of a list or mark, read at once */
 
-/* 1 if the file has the format. What cannot be read may have it. */
+/* 1 if the file has the format. What cannot be read may have it; what is larger than a list may not. */
 static int has_format(int folder_fd, const char *name, const char *format)
 {
     char text[CHUNK_NBYTES + 1];
     const size_t overlap_nbytes = strlen(format) - 1;
     uint64_t nbytes = 0;
-    if (!st_folder_file_nbytes(folder_fd, name, &nbytes))
+    if (!st_folder_file_nbytes(folder_fd, name, &nbytes) || nbytes > LMC_RUN_LIST_NBYTES_MAX)
         return 0;
     const int fd = os_open(folder_fd, name);
     if (fd < 0)
@@ -29,6 +29,8 @@ static int has_format(int folder_fd, const char *name, const char *format)
     int is_found = 0;
     for (uint64_t at = 0; got == CHUNK_NBYTES && !is_found; at += CHUNK_NBYTES - overlap_nbytes) {
         got = os_read_at(fd, at, text, CHUNK_NBYTES);
+        for (int64_t i = 0; i < got; i++)
+            text[i] = (char)(text[i] == '\0' ? ' ' : text[i]); /* the format may stand after it */
         if (got >= 0)
             text[got] = '\0';
         is_found = got < 0 || strstr(text, format) != NULL;
@@ -37,7 +39,8 @@ static int has_format(int folder_fd, const char *name, const char *format)
     return is_found;
 }
 
-/* A folder that may not be looked into is none, nor is a converted directory: it has copies of such files. */
+/* A folder that cannot be opened counts as neither, and so does a converted directory, which has copies of such
+ * files. */
 static lmc_store_kind kind_of(const char *folder)
 {
     int is_converted = 0;

@@ -43,7 +43,7 @@ static void set_temp_name(char *temp_path)
 
 /* ---- creating ---- */
 
-static lmc_status fail_exists(lmc_st_diag *diag)
+lmc_status st_fail_exists(lmc_st_diag *diag)
 {
     diag->os_errno = EEXIST;
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists already");
@@ -104,7 +104,7 @@ static lmc_status check_target(const st_options *options, const st_place *place,
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is %s",
                        found.kind == OS_FOLDER ? "a directory" : "not a regular file");
     if (has_name && !options->force)
-        return fail_exists(diag);
+        return st_fail_exists(diag);
     if (is_file && !is_stream) {
         *replaced = st_attributes_of(&found);
         replaced->has_time = 0;
@@ -313,7 +313,8 @@ lmc_status st_output_close(st_output *output, const st_options *options, lmc_sta
                              : st_output_copy(&stream, &input, &silent, diag);
     }
     if (os_errno != 0)
-        status = os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
+        status =
+            os_errno == EEXIST ? st_fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
     if (written == LMC_OK && status != LMC_OK)
         st_diag_set_file(diag, output->place.path);
     if (output->fd >= 0)

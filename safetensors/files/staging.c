@@ -4,6 +4,7 @@
  */
 #include "common/own_files.h"
 #include "safetensors/files/directories.h"
+#include "safetensors/files/file.h"
 #include "safetensors/files/folder.h"
 #include "safetensors/files/kept.h"
 
@@ -15,12 +16,6 @@
 #define OPEN_TRIES 10
 
 /* ---- where ---- */
-
-static lmc_status fail_exists(lmc_st_diag *diag)
-{
-    diag->os_errno = EEXIST;
-    return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists already");
-}
 
 static int end_list(void *user, const char *name)
 {
@@ -63,7 +58,7 @@ static lmc_status check_target(st_staging *staging, const char *source, int forc
     else if (has_target && found.kind != OS_FOLDER)
         fault = "the output exists and is not a directory";
     else if (has_target && os_fstat(staging->parent_fd, &around) == 0 && around.device != found.device)
-        fault = "the output is a mount point, which nothing can take the place of";
+        fault = "the output is a mount point and cannot be replaced";
     free(true_source);
     free(working);
     if (!has_memory)
@@ -80,7 +75,7 @@ static lmc_status check_target(st_staging *staging, const char *source, int forc
     const int os_errno = check_empty(target);
     if (os_errno == ENOMEM)
         return st_fail_nomem(diag);
-    return os_errno == 0 ? LMC_OK : fail_exists(diag);
+    return os_errno == 0 ? LMC_OK : st_fail_exists(diag);
 }
 
 /* ---- opening ---- */
@@ -303,9 +298,22 @@ static int exchange_directories(const st_staging *staging)
     return os_errno;
 }
 
-/* Returns 0 or an errno; EEXIST: what is there is not the directory that is to be replaced. That is locked, so that no
- * other run takes it for an unfinished one. Somebody may have put another directory into the place of one of them just
- * before: they are exchanged back then, and nothing is removed. */
+/* Returns 0 or an errno; EEXIST: somebody has made the directory a run or a store, or one in it, or is about to. */
+static int check_not_kept(const st_staging *staging, int fd, const char *path)
+{
+    lmc_st_diag unused;
+    st_diag_init(&unused, path);
+    const int lock_fd = os_open(fd, LMC_STORE_LOCK);
+    const int is_locked = lock_fd >= 0 && os_try_lock(lock_fd, OS_LOCK_ALONE) == EWOULDBLOCK;
+    if (lock_fd >= 0)
+        (void)os_close(lock_fd);
+    const lmc_status status = is_locked ? LMC_ERR_ARG : st_kept_check_below(staging->memory, path, &unused);
+    return status == LMC_OK ? 0 : status == LMC_ERR_NOMEM ? ENOMEM : EEXIST;
+}
+
+/* Returns 0 or an errno; EEXIST: what is there is not the directory that is to be replaced, or not only that. It is
+ * locked, so that no other run takes it for an unfinished one. Somebody may have put another directory into the place
+ * of one of them just before, or a store into the old one: they are exchanged back then, and nothing is removed. */
 static int replace_old(st_staging *staging)
 {
     os_state found;
@@ -318,22 +326,28 @@ static int replace_old(st_staging *staging)
         return failed;
     if (!staging->has_old || !os_is_same_file(&staging->old, &found))
         return EEXIST;
+    int os_errno = check_not_kept(staging, staging->old_fd, staging->target);
+    if (os_errno != 0)
+        return os_errno;
     if (os_try_lock(staging->old_fd, OS_LOCK_ALONE) == EWOULDBLOCK)
         return EBUSY;
     (void)os_set_permissions(staging->old_fd,
                              found.permissions & 0755); /* a later run may have to remove it */
-    const int os_errno = exchange_directories(staging);
+    os_errno = exchange_directories(staging);
     if (os_errno != 0) {
         (void)os_set_permissions(staging->old_fd, found.permissions);
         return os_errno;
     }
     if (is_taken(staging->fd, staging->parent_fd, target) ||
-        is_taken(staging->old_fd, staging->parent_fd, lmc_last_component(staging->path))) {
+        is_taken(staging->old_fd, staging->parent_fd, lmc_last_component(staging->path)))
+        os_errno = ENOENT;
+    else
+        os_errno = check_not_kept(staging, staging->old_fd, staging->path);
+    if (os_errno != 0) {
         (void)exchange_directories(staging);
         (void)os_set_permissions(staging->old_fd, found.permissions);
-        return ENOENT;
     }
-    return 0;
+    return os_errno;
 }
 
 lmc_status st_staging_commit(st_staging *staging, const st_attributes *attributes, int force, int no_fsync,
@@ -360,7 +374,10 @@ lmc_status st_staging_commit(st_staging *staging, const st_attributes *attribute
     if (os_errno != 0) {
         st_diag_set_file(diag, staging->target);
         close_if_open(&staging->old_fd);
-        return os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
+        if (os_errno == EEXIST && force)
+            return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                           "something else has been put in the place of the output, or in it, meanwhile");
+        return os_errno == EEXIST ? st_fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
     }
     if (closed.permissions != attributes->permissions)
         (void)os_set_permissions(staging->fd, attributes->permissions);

@@ -207,7 +207,7 @@ static int compare_places(const void *left, const void *right)
         return a->begin < b->begin ? -1 : 1;
     if (a->end != b->end)
         return a->end < b->end ? -1 : 1;
-    return a->raw_name.offset < b->raw_name.offset ? -1 : 1;
+    return (a->raw_name.offset > b->raw_name.offset) - (a->raw_name.offset < b->raw_name.offset);
 }
 
 /* Place, shape and dtype of a tensor must not contradict each other, or the end of the tensor before it. Dimensions are

@@ -4,9 +4,9 @@
  */
 #include "safetensors/read/block_cache.h"
 
+#include "os/thread.h"
 #include "safetensors/common/options.h"
 
-#include <pthread.h>
 #include <string.h>
 
 /* The table has a slot for so many bytes; blocks are larger, but at the ends of tensors. */
@@ -422,7 +422,7 @@ static lmc_status create_cache(const st_options *options, uint64_t nbytes, lmc_s
     }
     /* fewer threads than were wanted make less ahead */
     while (cache->thread_count < thread_count &&
-           pthread_create(&cache->threads[cache->thread_count], NULL, serve_queue, cache) == 0)
+           lmc_thread_start(&cache->threads[cache->thread_count], serve_queue, cache) == 0)
         cache->thread_count++;
     *created = cache;
     return LMC_OK;

@@ -47,8 +47,9 @@ lmc_status lmc_run_add(const char *run_dir, const char *snapshot, const lmc_run_
         st_step_name(name.text, call.step);
         status = st_store_add(run_dir, snapshot, name.text, &call.request, &call.call.options, &model, own);
     }
-    if (status == LMC_OK && added) {
-        const lmc_run_step step = st_run_step_of(&model);
+    if (added && lmc_struct_is_known(added, sizeof *added)) {
+        const lmc_run_step none = LMC_INIT(lmc_run_step);
+        const lmc_run_step step = status == LMC_OK ? st_run_step_of(&model) : none;
         lmc_struct_copy(added, &step, lmc_struct_size(added));
     }
     st_model_free(&model, call.call.options.allocator);

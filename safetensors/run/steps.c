@@ -71,10 +71,12 @@ uint64_t lmc_run_step_count(const lmc_run *run)
 
 lmc_status lmc_run_step_info(const lmc_run *run, uint64_t index, lmc_run_step *step)
 {
-    if (!lmc_struct_is_known(step, sizeof *step) || index >= run->count)
+    const lmc_run_step none = LMC_INIT(lmc_run_step);
+    if (!lmc_struct_is_known(step, sizeof *step))
         return LMC_ERR_ARG;
-    lmc_struct_copy(step, &run->steps[index], lmc_struct_size(step));
-    return LMC_OK;
+    const int is_there = index < run->count;
+    lmc_struct_copy(step, is_there ? &run->steps[index] : &none, lmc_struct_size(step));
+    return is_there ? LMC_OK : LMC_ERR_ARG;
 }
 
 int lmc_run_find_step(const lmc_run *run, uint64_t step, uint64_t *index)

@@ -73,7 +73,7 @@ lmc_status st_store_fail_missing(const char *path, int is_run, lmc_st_diag *diag
     return LMC_ERR_ARG;
 }
 
-/* Of the mark, {"format":"lmc-store","version":1}. */
+/* Reads the mark, {"format":"lmc-store","version":1}. */
 static int read_members(st_json *json, int *has_format, uint64_t *version)
 {
     st_span key, value;

@@ -198,9 +198,9 @@ static void sync_folder(const st_store_session *store, const char *path)
 static void remove_parents(const st_store_session *store, const char *folder)
 {
     char *const path = st_store_path(store, folder);
-    const char *const inner = path ? lmc_path_inside(store->path, path) : NULL;
-    for (const char *at = inner ? strrchr(inner, '/') : NULL; at; at = strrchr(inner, '/')) {
-        path[at - path] = '\0';
+    char *const inner = path ? path + strlen(path) - strlen(folder) : NULL;
+    for (char *at = inner ? strrchr(inner, '/') : NULL; at; at = strrchr(inner, '/')) {
+        *at = '\0';
         const int os_errno = os_remove_folder(OS_HERE, path);
         if (os_errno != 0 && os_errno != ENOENT) /* one that could not be made stands in others */
             break;
@@ -220,8 +220,8 @@ static void sync_parents(const st_store_session *store, const char *folder)
     st_release(store->options->allocator, path);
 }
 
-/* Exchanges the staged folder and that of the model, or puts it into its place by two renames. Nobody reads the old
- * folder then. */
+/* Exchanges the staged folder and that of the model, or puts it into its place by two renames. No session reads the old
+ * folder then; whoever reads its archives by themselves keeps the old files open. */
 static lmc_status replace_model(st_store_session *store, const st_model *model, const char *folder)
 {
     const lmc_allocator *const memory = store->options->allocator;
@@ -318,7 +318,7 @@ static lmc_status take_names(const st_store_session *store, char *const *folders
     lmc_status status = LMC_OK;
     int os_errno = st_lock_folder(store->fd, OS_LOCK_ALONE, store->options->cancel);
     if (os_errno != 0)
-        return fail_os(store, ST_STORE_LOCK, os_errno, "cannot lock the store");
+        return fail_os(store, LMC_STORE_LOCK, os_errno, "cannot lock the store");
     for (size_t i = count; i > 0 && status == LMC_OK; i--) {
         snprintf(aside, sizeof aside, ST_STORE_GONE "%zu", i - 1);
         os_errno = os_rename(store->fd, folders[i - 1], aside);

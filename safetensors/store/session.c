@@ -80,7 +80,7 @@ static int tidy_name(int fd, const char *name)
 {
     const char *const folder = name + strlen(ST_STORE_OLD);
     if ((!starts_with(name, ST_STORE_PREFIX) && !starts_with(name, "." ST_STORE_PREFIX)) ||
-        strcmp(name, ST_STORE_LOCK) == 0 || strcmp(name, LMC_COPIES_LIST) == 0)
+        strcmp(name, LMC_STORE_LOCK) == 0 || strcmp(name, LMC_COPIES_LIST) == 0)
         return 0;
     if (starts_with(name, ST_STORE_OLD)) {
         int has_model = 0;
@@ -94,7 +94,7 @@ static int tidy_name(int fd, const char *name)
 /* 1 if a store that never got its mark may have the name: nothing that the user could miss. */
 static int is_unborn_name(const char *name)
 {
-    static const char *const beginnings[] = {ST_STORE_LOCK, ST_STORE_TEMPORARY, ST_STORE_STAGED,
+    static const char *const beginnings[] = {LMC_STORE_LOCK, ST_STORE_TEMPORARY, ST_STORE_STAGED,
                                              "." ST_STORE_STAGED, LMC_STORE_INDEX};
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
         if (starts_with(name, beginnings[i]))
@@ -371,14 +371,6 @@ static void close_folder(st_store_session *store)
     store->lock_fd = store->fd = -1;
 }
 
-/* Windows keeps a folder as long as it is open. */
-static void remove_own_folder(st_store_session *store)
-{
-    close_folder(store);
-    if (store->is_own_folder)
-        (void)os_remove_folder(OS_HERE, store->path);
-}
-
 /* Refuses a run where a store is wanted. */
 static lmc_status check_kind(st_store_session *store, st_store_kind kind)
 {
@@ -395,7 +387,30 @@ static lmc_status check_kind(st_store_session *store, st_store_kind kind)
                    "is a run, not a store of models: \"run add\" adds steps to it");
 }
 
-/* The directory and its lock. ENOENT of the lock: the directory was removed just now. */
+/* Whether the open directory may be used so. */
+static lmc_status check_use(st_store_session *store, st_store_kind kind, st_store_access access)
+{
+    LMC_TRY(check_kind(store, kind));
+    LMC_TRY(check_directory(store, access));
+    return access == ST_STORE_CREATE ? check_place(store) : LMC_OK;
+}
+
+/* Returns 0 or an errno. ENOENT: the directory was removed just now, or another one has its name. */
+static int lock_directory(st_store_session *store, st_store_access access)
+{
+    os_state by_fd;
+    os_state by_name;
+    if (!is_writing(access))
+        return st_lock_folder(store->fd, OS_LOCK_SHARED, store->options->cancel);
+    const int os_errno = st_lock_file(store->fd, LMC_STORE_LOCK, store->options->cancel, &store->lock_fd);
+    if (os_errno != 0)
+        return os_errno;
+    const int has_name = os_fstat(store->fd, &by_fd) == 0 && os_stat(OS_HERE, store->path, &by_name) == 0 &&
+                         os_is_same_file(&by_fd, &by_name);
+    return has_name ? 0 : ENOENT;
+}
+
+/* The directory and its lock. What is found before the lock may have changed until it is had. */
 static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_store_access access)
 {
     int os_errno = 0;
@@ -408,23 +423,15 @@ static lmc_status open_locked(st_store_session *store, st_store_kind kind, st_st
                            store->models.is_run ? "cannot create the run" : "cannot create the store");
         if (store->fd < 0)
             return fail_cannot_open(store, errno);
-        LMC_TRY(check_kind(store, kind));
-        LMC_TRY(check_directory(store, access));
-        if (access == ST_STORE_CREATE) {
-            const lmc_status status = check_place(store);
-            if (status != LMC_OK)
-                remove_own_folder(store);
-            LMC_TRY(status);
-        }
-        os_errno = !is_writing(access)
-                       ? st_lock_folder(store->fd, OS_LOCK_SHARED, store->options->cancel)
-                       : st_lock_file(store->fd, ST_STORE_LOCK, store->options->cancel, &store->lock_fd);
+        LMC_TRY(check_use(store, kind, access));
+        os_errno = lock_directory(store, access);
+        if (os_errno == 0)
+            return is_writing(access) ? check_use(store, kind, access) : LMC_OK;
         if (os_errno != ENOENT || access != ST_STORE_CREATE)
             break;
-        os_close(store->fd);
-        store->fd = -1;
+        close_folder(store);
     }
-    return os_errno == 0 ? LMC_OK : fail_cannot_open(store, os_errno);
+    return fail_cannot_open(store, os_errno);
 }
 
 /* Writes the mark that makes a directory a store. */
@@ -504,15 +511,29 @@ lmc_status st_store_begin(st_store_session *store, const char *path, st_store_ki
     return status;
 }
 
-void st_store_end(st_store_session *store, lmc_status status)
+/* After a failure: removes a directory that this session has made, and what it has made of one, while nothing else is
+ * there. */
+static void take_back(st_store_session *store)
 {
-    if (status != LMC_OK && store->is_new && store->models.count == 0 && store->lock_fd >= 0) {
+    int has_mark = 1;
+    if (store->is_new && store->models.count == 0 && store->lock_fd >= 0) {
         (void)os_unlink(store->fd, mark_of(store));
-        (void)os_unlink(store->fd, ST_STORE_LOCK);
         if (!store->models.is_run)
             (void)os_unlink(store->fd, LMC_STORE_INDEX);
-        remove_own_folder(store);
     }
+    if (store->fd < 0 || st_folder_has(store->fd, mark_of(store), &has_mark) != 0 || has_mark)
+        return;
+    if (store->lock_fd >= 0)
+        (void)os_unlink(store->fd, LMC_STORE_LOCK);
+    close_folder(store); /* Windows keeps a folder as long as it is open */
+    if (store->is_own_folder)
+        (void)os_remove_folder(OS_HERE, store->path);
+}
+
+void st_store_end(st_store_session *store, lmc_status status)
+{
+    if (status != LMC_OK && (store->is_new || store->is_own_folder))
+        take_back(store);
     close_folder(store);
     st_models_free(&store->models);
     if (store->options)

@@ -12,7 +12,6 @@
 
 /* Names in a store beside those of models: whatever begins so is no model, and is removed by the next writer. */
 #define ST_STORE_PREFIX ".lmc-"
-#define ST_STORE_LOCK ST_STORE_PREFIX "lock"
 #define ST_STORE_TEMPORARY ST_STORE_PREFIX "st-" /* and digits: a list that is being written */
 #define ST_STORE_STAGED ST_STORE_PREFIX "new"    /* the model that is being written */
 #define ST_STORE_PLAIN ST_STORE_PREFIX "plain"   /* a model on its way from one base to another */

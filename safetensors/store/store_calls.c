@@ -116,12 +116,14 @@ int lmc_store_is_run(const lmc_store *store)
 
 lmc_status lmc_store_model_info(const lmc_store *store, uint64_t index, lmc_store_model *model)
 {
-    if (!lmc_struct_is_known(model, sizeof *model) || index >= store->models.count)
+    lmc_store_model found = LMC_INIT(lmc_store_model);
+    if (!lmc_struct_is_known(model, sizeof *model))
         return LMC_ERR_ARG;
-    const lmc_store_model found =
-        model_of(&store->models.list[index], store->bases + store->first_base[index]);
+    const int is_there = index < store->models.count;
+    if (is_there)
+        found = model_of(&store->models.list[index], store->bases + store->first_base[index]);
     lmc_struct_copy(model, &found, lmc_struct_size(model));
-    return LMC_OK;
+    return is_there ? LMC_OK : LMC_ERR_ARG;
 }
 
 int lmc_store_find_model(const lmc_store *store, const char *name, uint64_t *index)
@@ -169,6 +171,14 @@ static void set_model_done(store_call *call, lmc_store_model_fn model_done)
     call->request.model_done = model_done ? tell_model : NULL;
 }
 
+static lmc_status set_depth(store_call *call, unsigned depth)
+{
+    call->request.depth = depth == 0 ? LMC_STORE_DEPTH_DEFAULT : depth;
+    return depth <= LMC_STORE_DEPTH_MAX ? LMC_OK
+                                        : st_fail(call->call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                                                  "depth is not 1 to " LMC_TEXT_OF(LMC_STORE_DEPTH_MAX));
+}
+
 /* ---- the calls ---- */
 
 /* The last component of the path, without slashes behind it; to be released. NULL: out of memory. */
@@ -202,11 +212,9 @@ lmc_status lmc_store_add(const char *store_dir, const char *path, const lmc_stor
     options->file_done = own.file_done;
     options->warning = own.warning;
     call.request.kind = ST_STORE_OF_MODELS;
-    call.request.depth = own.depth == 0 ? LMC_STORE_DEPTH_DEFAULT : own.depth;
     set_model_done(&call, own.model_done);
-    if (status == LMC_OK && own.depth > LMC_STORE_DEPTH_MAX)
-        status =
-            st_fail(own_diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "depth is not 1 to %d", LMC_STORE_DEPTH_MAX);
+    if (status == LMC_OK)
+        status = set_depth(&call, own.depth);
     char *const name =
         own.name ? st_duplicate(options->allocator, own.name) : name_of_path(options->allocator, path);
     if (status == LMC_OK && !name)
@@ -246,25 +254,24 @@ lmc_status lmc_store_plan(const char *store_dir, const lmc_store_plan_options *g
                           lmc_store_plan_result *result, lmc_st_diag *diag)
 {
     store_call call;
-    lmc_store_plan_result found = LMC_INIT(lmc_store_plan_result);
+    const lmc_store_plan_result none = LMC_INIT(lmc_store_plan_result);
+    lmc_store_plan_result found = none;
     lmc_store_plan_options own = LMC_INIT(lmc_store_plan_options);
     lmc_status status = begin(&call, store_dir, given, &own, &own.common, NULL, diag);
     lmc_st_diag *const own_diag = call.call.diag;
     call.call.options.no_fsync = own.no_fsync;
     call.request.kind = ST_STORE_OF_MODELS;
-    call.request.depth = own.depth == 0 ? LMC_STORE_DEPTH_DEFAULT : own.depth;
     set_model_done(&call, own.model_done);
     if (status == LMC_OK && result && !lmc_struct_is_known(result, sizeof *result))
         status = st_fail(own_diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                          "the result is not initialised, or of a newer version");
-    if (status == LMC_OK && own.depth > LMC_STORE_DEPTH_MAX)
-        status =
-            st_fail(own_diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "depth is not 1 to %d", LMC_STORE_DEPTH_MAX);
+    if (status == LMC_OK)
+        status = set_depth(&call, own.depth);
     if (status == LMC_OK)
         status =
             st_store_plan(store_dir, own.apply != 0, &call.request, &call.call.options, &found, own_diag);
-    if (status == LMC_OK && result)
-        lmc_struct_copy(result, &found, lmc_struct_size(result));
+    if (result && lmc_struct_is_known(result, sizeof *result))
+        lmc_struct_copy(result, status == LMC_OK ? &found : &none, lmc_struct_size(result));
     return st_call_end(&call.call, status);
 }
 

@@ -3,6 +3,7 @@ written. No model is lost or wrong, and nothing unfinished stays.
 
 The number of kills is 30 by default, 300 with -m large, or as LMC_KILLS says."""
 import errno
+import fcntl
 import os
 import random
 import re
@@ -250,6 +251,37 @@ def test_readers_beside_a_writer(tool, directory):
         dropper.communicate()
         check(dropper.returncode == 0, "drop")
     check_store(tool, store, made)
+
+
+def test_one_directory_is_one_kind(tool, directory):
+    """A run and a store that wait for the same directory: the second one finds what the first one made."""
+    model = write_file(directory, "step-10", llm())
+    os.mkdir(place(directory))
+    with open(os.path.join(place(directory), ".lmc-lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        processes = [tool.start(kind, "add", place(directory), model) for kind in ("run", "store")]
+        time.sleep(0.5)
+        check(all(process.poll() is None for process in processes), "no waiting for the lock")
+    messages = [process.communicate()[1].decode() for process in processes]
+    check(sorted(process.returncode for process in processes) == [0, 2], "%s" % messages)
+    marks = {"run.json", "store.json"} & set(os.listdir(place(directory)))
+    check(len(marks) == 1, "%s: %s" % (marks, messages))
+
+
+def test_force_meets_a_new_store(tool, directory):
+    """A directory that -f is to replace becomes a store while the new one is written."""
+    faults = Faults(tool, directory)
+    base = write_file(directory, "base", llm())
+    checkpoint = write_directory(directory, "checkpoint", tuned(llm(), seed=1))
+    out = os.path.join(directory, "out")
+    os.mkdir(out)
+    write(os.path.join(out, "notes"), b"old")
+    process = faults.stopped("pwrite:3:1:" + STOP, "convert", "-f", "-j1", checkpoint, "-o", out)
+    os.unlink(os.path.join(out, "notes"))
+    add(tool, out, base)
+    status, message = resume(process)
+    check(status == 2 and "meanwhile" in message, "exit %d: %s" % (status, message))
+    check_model(tool, out, "base", base)
 
 
 # ---- kills ----

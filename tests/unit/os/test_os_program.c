@@ -3,6 +3,7 @@
  * child: its first argument then is CHILD, and the second says what it is to do.
  */
 #include "lmc_test_os.h"
+#include "os/thread.h"
 
 #define CHILD "--child"
 
@@ -208,6 +209,40 @@ LMC_TEST(test_libraries)
     CU_ASSERT(!os_is_library_name("x.txt") && !os_is_library_name(".dll"));
     int on_stack = 0;
     CU_ASSERT(!lmc_os_library_find(&on_stack, &base));
+}
+
+/* ---- threads ---- */
+
+static void *take_mask(void *mask)
+{
+#ifndef _WIN32
+    (void)pthread_sigmask(SIG_BLOCK, NULL, mask);
+#endif
+    return mask;
+}
+
+/* A program's signals stay with its own threads. */
+LMC_TEST(test_threads)
+{
+    pthread_t thread;
+    void *result = NULL;
+#ifdef _WIN32
+    int mask = 0;
+    CU_ASSERT_EQUAL_FATAL(lmc_thread_start(&thread, take_mask, &mask), 0);
+#else
+    sigset_t mask;
+    sigset_t own;
+    sigemptyset(&mask);
+    CU_ASSERT_EQUAL_FATAL(lmc_thread_start(&thread, take_mask, &mask), 0);
+    (void)pthread_sigmask(SIG_BLOCK, NULL, &own);
+    CU_ASSERT(!sigismember(&own, SIGINT) && !sigismember(&own, SIGALRM));
+#endif
+    CU_ASSERT_EQUAL(pthread_join(thread, &result), 0);
+    CU_ASSERT_PTR_EQUAL(result, &mask);
+#ifndef _WIN32
+    CU_ASSERT(sigismember(&mask, SIGINT) && sigismember(&mask, SIGALRM) && sigismember(&mask, SIGUSR1));
+    CU_ASSERT(!sigismember(&mask, SIGSEGV) && !sigismember(&mask, SIGPROF));
+#endif
 }
 
 /* ---- time, memory, numbers ---- */

@@ -106,10 +106,26 @@ LMC_TEST(test_list)
     CU_ASSERT_TRUE(step.has_base && step.base == 10 && step.chain == 2 && !step.is_directory);
     CU_ASSERT_TRUE(step.file_count == 1 && step.stored_nbytes < step.original_nbytes);
     CU_ASSERT_EQUAL(lmc_run_step_info(run, 3, &step), LMC_ERR_ARG);
+    CU_ASSERT_TRUE(step.step == 0 && step.chain == 0 && step.original_nbytes == 0);
     CU_ASSERT_TRUE(lmc_run_find_step(run, 10, &index) && index == 1);
     CU_ASSERT_FALSE(lmc_run_find_step(run, 11, &index));
     lmc_run_close(run);
     lmc_run_close(NULL);
+    lmc_store *store = NULL;
+    lmc_store_model model = LMC_INIT(lmc_store_model);
+    CU_ASSERT_EQUAL_FATAL(lmc_store_open(run_dir, NULL, &store, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_store_model_info(store, 2, &model), LMC_OK);
+    CU_ASSERT_TRUE(strcmp(model.name, "20") == 0 && model.base_count == 1);
+    CU_ASSERT_EQUAL(lmc_store_model_info(store, 3, &model), LMC_ERR_ARG);
+    CU_ASSERT_TRUE(!model.name && !model.bases && model.base_count == 0);
+    lmc_store_close(store);
+    step.step = 77;
+    CU_ASSERT_EQUAL(lmc_run_add(run_dir, "nameless", NULL, &step, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(step.step, 0);
+    lmc_store_plan_result result = LMC_INIT(lmc_store_plan_result);
+    result.stored_nbytes = 77;
+    CU_ASSERT_EQUAL(lmc_store_plan(run_dir, NULL, &result, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(result.stored_nbytes, 0);
     remove_run();
 }
 

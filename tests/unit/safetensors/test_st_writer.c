@@ -235,6 +235,7 @@ LMC_TEST(test_metadata)
         CU_ASSERT_EQUAL(memcmp(key, odd_name, sizeof odd_name), 0);
         CU_ASSERT_STRING_EQUAL(value, "");
         CU_ASSERT_EQUAL(lmc_st_metadata(files[i], 3, &key, &key_nbytes, &value, &value_nbytes), LMC_ERR_ARG);
+        CU_ASSERT(!key && !value && key_nbytes == 0 && value_nbytes == 0);
         lmc_st_close(files[i]);
     }
 }
