@@ -29,14 +29,14 @@ const cli_option cli_options[] = {
     {CLI_OPT_STEP, 0, "step", "N", CLI_RUN_ADD, "the step, instead of the one in the snapshot's name"},
     {CLI_OPT_AS, 0, "as", "NAME", CLI_STORE_ADD, "the model's name, instead of the last part of PATH"},
     {CLI_OPT_DEPTH, 0, "depth", "N", CLI_STORE_ADD | CLI_STORE_PLAN,
-     "the models that one may need, one below the other; 1 to " LMC_TEXT_OF(LMC_STORE_DEPTH_MAX) ";\n"
-                                                                                                 "default 1"},
+     "how many other models one may need in a row (its depth is\n"
+     "then up to N + 1); 1 to " LMC_TEXT_OF(LMC_STORE_DEPTH_MAX) "; default 1"},
     {CLI_OPT_APPLY, 0, "apply", NULL, CLI_STORE_PLAN,
-     "store what changes again; without it, no archive changes"},
+     "re-encode what changes; without it, no archive changes"},
     {CLI_OPT_SETTLE, 0, "settle", "S", CLI_RUN_WATCH, "seconds without a change before adding; default 5"},
     {CLI_OPT_KEY_EVERY, 0, "key-every", "K", RUN_ADDS,
-     "a key frame after at most K steps, 1 to " LMC_TEXT_OF(LMC_RUN_KEY_EVERY_MAX) "; the run\n"
-                                                                                   "remembers it; default 8"},
+     "a key frame after at most K steps; the run remembers it;\n"
+     "1 to " LMC_TEXT_OF(LMC_RUN_KEY_EVERY_MAX) "; default 8"},
     {CLI_OPT_LAST, 0, "last", "N", CLI_RUN_KEEP, "keep the newest N steps"},
     {CLI_OPT_EVERY, 0, "every", "M", CLI_RUN_KEEP, "keep the steps that are multiples of M"},
     {CLI_OPT_LAST, 0, "last", "N", CLI_RUN_WATCH, "after each step, keep the newest N steps ..."},

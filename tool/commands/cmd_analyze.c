@@ -17,9 +17,9 @@ static const char about[] =
     "Analyzes the tensors of each file, and what has changed since the file before.\n"
     "Entropies are in bits per value: of byte planes, of sign, exponent, mantissa,\n"
     "and of the symbols that LMC codes. \"predicted\" is stored / original by these;\n"
-    "\"ratio\" is that of the archive, or of a plain file what \"convert\" would make of\n"
-    "it, with the file before as base. Behind \"mode\" stands the form of narrow\n"
-    "contents in wide elements, if any. Nothing is written.\n";
+    "\"ratio\" is that in the archive or, for a plain file, what \"convert\" would reach\n"
+    "with the file before as base. \"mode\" is followed by the form of narrow contents\n"
+    "in wide elements, if any. Nothing is written.\n";
 
 /* ---- one tensor: reading, counting, encoding ---- */
 

@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char about[] =
-    "Writes IN.lmc, from which \"lmc-st restore\" restores IN, byte for byte. IN is\n"
-    "a file with tensors (safetensors, .pt, .bin, .ckpt, .distcp, .npz, .npy, GGUF),\n"
-    "\"-\" for standard input, or a directory: its other files are copied.\n";
+static const char about[] = "Writes IN.lmc, from which \"lmc-st restore\" restores IN, byte for byte. IN is\n"
+                            "a file with tensors (safetensors, .pt, .pth, .bin, .ckpt, .distcp, .npz, .npy,\n"
+                            "GGUF), \"-\" for standard input, or a directory: its other files are copied.\n";
 
 /* IN.lmc. "." and ".." have no usable last component: the directory's own name serves. */
 static char *output_name(const cli_args *args, const char *in_path, const char **fault)

@@ -16,17 +16,18 @@
 
 static const char about[] =
     "Writes the bytes of a tensor of an archive or a plain file to standard output,\n"
-    "little-endian and in C order, whatever the order in the file is. What an\n"
-    "archive gives is verified; of coded tensors only the blocks that are needed are\n"
-    "read. NAME may end in a part, 'NAME[3:7, -1, :]', as numpy understands it: for\n"
-    "each dimension an index or START:STOP, both optional and not negative, without\n"
-    "step; dimensions that are left out are taken whole. A tensor that has just this\n"
-    "name comes first. If elements are narrower than a byte, the part must fall on\n"
+    "little-endian and in C order, regardless of the order in the file. Content of\n"
+    "archives is verified; only the blocks of coded tensors that are needed are read.\n"
+    "NAME may end in a part, 'NAME[3:7, -1, :]', as numpy understands it: for each\n"
+    "dimension an index or START:STOP, both optional and not negative, without step;\n"
+    "omitted dimensions are taken whole. A tensor with exactly this name takes\n"
+    "precedence. If elements are narrower than a byte, the part must start and end at\n"
     "whole bytes.\n";
 
-static const char more[] = "\n"
-                           "A part that leaves the tensor is an error. If a tensor turns out to be damaged,\n"
-                           "the exit status is 1, and what was written until then is right.\n";
+static const char more[] =
+    "\n"
+    "A part that exceeds the tensor is an error. If a tensor turns out to be damaged,\n"
+    "the exit status is 1, and what was written so far is correct.\n";
 
 static const char about_run[] =
     "Writes the bytes of a tensor of a step to standard output. NAME may end in a\n"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const char about[] = "Lists the tensors of an archive or a plain file in the order of their data,\n"
-                            "with the names, dtypes and shapes that the file tells. Mode says how a tensor\n"
+                            "with the names, dtypes and shapes recorded in the file. Mode says how a tensor\n"
                             "is stored:\n"
                             "\n"
                             "  coded   compressed\n"
@@ -19,8 +19,8 @@ static const char about[] = "Lists the tensors of an archive or a plain file in 
                             "  alias   equal to an earlier tensor, stored once\n"
                             "  plain   in a file that is not an archive\n"
                             "\n"
-                            "Behind it stand the form of narrow contents in wide elements, such as\n"
-                            "\"F16 in F32\", and \"rANS\" for codes of that kind.\n"
+                            "It is followed by the form of narrow contents in wide elements, such as\n"
+                            "\"F16 in F32\", and by \"rANS\" for codes of that kind.\n"
                             "\n"
                             "Several tensors may share one storage, which is stored once: \"view of NAME\"\n"
                             "marks all but the first.\n";

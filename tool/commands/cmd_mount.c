@@ -14,16 +14,16 @@
 
 static const char about_mount[] =
     "Shows the originals of archives as files at the directory MOUNTPOINT: read-only,\n"
-    "byte for byte, with the names, sizes, times and, but for writing, permissions\n"
-    "that \"lmc-st restore\" would give them. They are decoded when they are read, and\n"
+    "byte for byte, with the names, sizes, times and permissions (without write) that\n"
+    "\"lmc-st restore\" would give them. They are decoded when they are read, and\n"
     "nothing is written. SOURCE is an archive, a converted directory, a directory of\n"
     "both, a run or a store; a step is shown as the directory MOUNTPOINT/STEP, a\n"
-    "model as MOUNTPOINT/NAME. Goes to the background when the files are there. A\n"
+    "model as MOUNTPOINT/NAME. Goes to the background when the files are available. A\n"
     "signal or \"lmc-st unmount\" ends it. Needs libfuse 3 (Debian: fuse3).\n";
 
 static const char after_mount[] =
     "\nA read of damaged data fails with an input/output error, and the system's log\n"
-    "(with -f, standard error) names file, tensor and cause; other reads go on.\n";
+    "(with -f, standard error) names file, tensor and cause; other reads succeed.\n";
 
 static const char about_unmount[] = "Unmounts what \"lmc-st mount\" has mounted at MOUNTPOINT.\n"
                                     "fusermount3 -u does the same.\n";
@@ -183,4 +183,4 @@ const cli_command cli_mount = {
     "mount",     CLI_MOUNT, "show originals without restoring them", "SOURCE MOUNTPOINT ", about_mount,
     after_mount, run_mount};
 const cli_command cli_unmount = {
-    "unmount", CLI_UNMOUNT, "end what mount has begun", "MOUNTPOINT ", about_unmount, NULL, run_unmount};
+    "unmount", CLI_UNMOUNT, "unmount a mounted archive", "MOUNTPOINT ", about_unmount, NULL, run_unmount};

@@ -31,10 +31,10 @@ static const char about[] = "Stores models in a directory: STORE/NAME.lmc has th
 
 static const char about_add[] =
     "Adds models to a store, which is created if needed. PATH is a file with tensors\n"
-    "or a directory; its last part is the model's name. Adding an existing model\n"
-    "with equal content succeeds; one that is damaged in the store is mended with -f.\n"
-    "If a model fails, the others are still added. A model counts as added when its\n"
-    "line is on standard output.\n";
+    "or a directory; its last part is the model's name. Adding an existing model with\n"
+    "equal content succeeds; one that is damaged in the store is repaired with -f. If\n"
+    "a model fails, the others are still added. A model counts as added when its line\n"
+    "is on standard output.\n";
 
 static const char about_restore[] =
     "Writes a model, byte for byte: a file if it was one, else a directory.\n"
@@ -52,13 +52,13 @@ static const char about_drop[] =
     "in STORE. If a name is unknown, nothing is removed.\n";
 
 static const char about_plan[] =
-    "Finds which models should need no other, and what each other model should be\n"
-    "based on, so that all take the least space: adding them in another order could\n"
-    "have been better. Each model is listed with the base that it should have.\n"
-    "--apply then stores again what changes: restored, converted, and compared, twice\n"
-    "if that takes less in all, which is found out first. What it is to save and cost\n"
-    "is said before. A plan that is interrupted leaves a sound store; the same\n"
-    "command goes on.\n";
+    "Finds which models should stand alone, and which base each other model should\n"
+    "have, so that all together take the least space: the order in which they were\n"
+    "added may not have been the best. Lists each model with the base that it should\n"
+    "have. With --apply, models that change are re-encoded (restored, converted and\n"
+    "compared), twice if needed, but only if that saves space; expected savings and\n"
+    "cost are printed first. An interrupted plan leaves a valid store; run the\n"
+    "command again to continue.\n";
 
 static const char about_repair[] =
     "Removes unfinished work, and rebuilds what can be derived from the archives:\n"
@@ -69,7 +69,7 @@ const cli_command *const cli_store_commands[] = {
     &cli_store_add,    &cli_store_ls,   &cli_store_info, &cli_store_restore, &cli_store_get,
     &cli_store_verify, &cli_store_drop, &cli_store_plan, &cli_store_repair,  NULL};
 
-const cli_command cli_store = {"store",          CLI_STORE, "keep models, each as what differs from others",
+const cli_command cli_store = {"store",          CLI_STORE, "store models as differences from one another",
                                "COMMAND STORE ", about,     NULL,
                                cli_need_command};
 

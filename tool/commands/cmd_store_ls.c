@@ -8,10 +8,10 @@
 #include <string.h>
 
 static const char about_ls[] =
-    "Lists the models of a store, or the steps of a run. Depth says how many models\n"
-    "one needs, itself included, one below the other; 1 is a model on its own. Those\n"
-    "needed for equal tensors only do not count. Time is when the model was last\n"
-    "modified, in UTC.\n";
+    "Lists the models of a store, or the steps of a run. Depth is the length of the\n"
+    "longest chain of models that a model needs, itself included; 1 is a model on its\n"
+    "own. Models needed for equal tensors only do not count. Time is when the model\n"
+    "was last modified, in UTC.\n";
 
 static const char about_info[] =
     "Describes a model: what it is based on, what is based on it, and what it saves.\n"

@@ -15,8 +15,9 @@ static const char about[] =
     "next file after a bad one. In a plain file, only the header or directory is\n"
     "checked, and a line says so. FILE may also be a directory that \"lmc-st convert\"\n"
     "wrote, or \"-\" for standard input: of its copies, only *.safetensors and their\n"
-    "indexes are checked. \"lmc-st -t FILE...\" does the same. Without its base, of an\n"
-    "archive only that is verified which needs none; the exit status is then 1.\n";
+    "indexes are checked. If the base of an archive is missing, only the parts that\n"
+    "do not need it are verified, and the exit status is 1. \"lmc-st -t FILE...\" does\n"
+    "the same.\n";
 
 /* The copies in a directory. */
 typedef struct copies {
