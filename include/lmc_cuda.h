@@ -54,18 +54,21 @@ LMC_API const lmc_diag *lmc_cuda_diag(const lmc_cuda_batch *batch);
 /* One tensor: where its frame lies, and where its content goes. */
 typedef struct lmc_cuda_frame {
     size_t struct_size; /* sizeof(lmc_cuda_frame); set by LMC_INIT() */
-    const char *name;   /* of the tensor, for lmc_cuda_failure; NULL: none. Valid as the frame. */
-    const void *frame;  /* the whole frame in the host's memory. Valid until the batch has finished. */
+    /* Of the tensor, for lmc_cuda_failure; NULL: none. Must stay valid as long as the frame. */
+    const char *name;
+    /* The whole frame in the host's memory. Must stay valid until the batch has finished. */
+    const void *frame;
     size_t frame_nbytes;
-    const void *base; /* of a delta frame, in the host's memory; else ignored. Valid as the frame. */
+    /* Of a delta frame, in the host's memory; else ignored. Must stay valid as long as the frame. */
+    const void *base;
     size_t base_nbytes;
     uint64_t device_frame;     /* device address of a copy of the whole frame; not used for a delta frame */
     uint64_t device_content;   /* device address of room for the content, a multiple of LMC_CUDA_ALIGNMENT */
     uint64_t content_capacity; /* bytes there: at least the content's size, else LMC_ERR_DST_SMALL */
 } lmc_cuda_frame;
 
-/* Adds a frame to the batch. Verifies its check and reads head, plan and tail in the host's memory; the copy on the
- * device may still be under way. After a failure nothing was added, and the batch may be used further.
+/* Adds a frame to the batch. Verifies its check and reads head, plan and tail in the host's memory; the copy to the
+ * device may still be in progress. After a failure nothing was added, and the batch may be used further.
  * Errors: those of lmc_frame_create(); LMC_ERR_ARG (also for addresses that are not aligned); LMC_ERR_DST_SMALL;
  * LMC_ERR_BASE for a delta frame whose base is missing or has a wrong length; LMC_ERR_LIMIT for descriptors of 4 GiB.
  */
@@ -75,11 +78,12 @@ LMC_NODISCARD LMC_API lmc_status lmc_cuda_prepare(lmc_cuda_batch *batch, const l
 typedef struct lmc_cuda_info {
     size_t struct_size; /* sizeof(lmc_cuda_info); set by LMC_INIT() */
     uint64_t frame_count;
-    uint64_t block_count;        /* of all frames */
-    uint64_t content_nbytes;     /* of all frames */
-    uint64_t host_block_count;   /* blocks that are known to be the host's: those of delta frames */
+    uint64_t block_count;    /* of all frames */
+    uint64_t content_nbytes; /* of all frames */
+    /* Blocks that the host must decode: of delta frames, and of forms that the kernels do not decode. */
+    uint64_t host_block_count;
     size_t image_nbytes;         /* descriptors; lmc_cuda_write_image() writes them */
-    size_t results_nbytes;       /* what the device says of each block */
+    size_t results_nbytes;       /* what the device reports about each block */
     size_t scratch_nbytes_least; /* scratch for one thread block; more of them work with multiples of it */
 } lmc_cuda_info;
 
@@ -131,11 +135,11 @@ LMC_NODISCARD LMC_API lmc_status lmc_cuda_decode(lmc_cuda_batch *batch, const lm
 
 /* ---- finish ------------------------------------------------------------------------------------- */
 
-/* Why a block is the host's. Pinned values. */
+/* Why the host decodes a block. Pinned values. */
 typedef enum lmc_cuda_reason LMC_OF_INT {
     LMC_CUDA_REASON_DELTA = 1,   /* it belongs to a delta frame */
     LMC_CUDA_REASON_PENDING = 2, /* the device has not reported it */
-    LMC_CUDA_REASON_FORM = 3     /* its frame has narrow elements or a rANS code, which no kernel knows */
+    LMC_CUDA_REASON_FORM = 3     /* its frame has narrow elements or a rANS code, which no kernel decodes */
 } lmc_cuda_reason;
 #define LMC_CUDA_REASON_COUNT 4 /* one more than the last reason */
 
@@ -143,7 +147,7 @@ typedef enum lmc_cuda_reason LMC_OF_INT {
 LMC_API const char *lmc_cuda_reason_text(lmc_cuda_reason reason);
 
 /* Copies content that the host has decoded to the device. `write` returns LMC_OK, or the status with which
- * lmc_cuda_finish() shall fail. */
+ * lmc_cuda_finish() is to fail. */
 typedef struct lmc_cuda_memory {
     lmc_status (*write)(void *user, uint64_t device_address, const void *src, size_t nbytes);
     void *user;
@@ -158,10 +162,10 @@ typedef struct lmc_cuda_report {
     uint64_t failed_block_count;
     uint64_t device_nbytes; /* content of these blocks */
     uint64_t host_nbytes;
-    uint64_t reason_count[LMC_CUDA_REASON_COUNT]; /* blocks that were the host's, by lmc_cuda_reason */
+    uint64_t reason_count[LMC_CUDA_REASON_COUNT]; /* blocks left to the host, by lmc_cuda_reason */
 } lmc_cuda_report;
 
-/* A block without right content. */
+/* A block that was not decoded correctly. */
 typedef struct lmc_cuda_failure {
     size_t struct_size;   /* sizeof(lmc_cuda_failure); set by LMC_INIT() */
     const char *name;     /* of the tensor, as it was given */
@@ -172,14 +176,14 @@ typedef struct lmc_cuda_failure {
     lmc_status status; /* LMC_ERR_CORRUPT, LMC_ERR_UNSUPPORTED, LMC_ERR_CHECKSUM, LMC_ERR_BASE */
 } lmc_cuda_failure;
 
-/* Reads what the device reports about all blocks. Decodes the host's blocks and writes them to the device, each as a
- * whole and once it is verified. Verifies the content hash of stored frames.
+/* Reads what the device reports about all blocks. Decodes the remaining blocks on the host and writes each to the
+ * device, as a whole, once it is verified. Verifies the content hash of stored frames.
  *  results: a copy of the results in the host's memory, made after the device has done its work.
- *  memory: may be NULL if no block is the host's.
+ *  memory: may be NULL if the host decodes no block.
  *  report: may be NULL.
- * Returns LMC_OK if the content of every block is right, else the status of the first failure; lmc_cuda_failed_block()
- * gives all of them. The content of other tensors is right then. Other errors: LMC_ERR_ARG, LMC_ERR_NOMEM, what write
- * returns. */
+ * Returns LMC_OK if the content of every block is correct, else the status of the first failure;
+ * lmc_cuda_failed_block() gives all of them. The content of all other tensors is then correct. Other errors:
+ * LMC_ERR_ARG, LMC_ERR_NOMEM, what write returns. */
 LMC_NODISCARD LMC_API lmc_status lmc_cuda_finish(lmc_cuda_batch *batch, const void *results,
                                                  size_t results_nbytes, const lmc_cuda_memory *memory,
                                                  lmc_cuda_report *report);

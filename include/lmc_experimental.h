@@ -46,9 +46,9 @@ LMC_API void lmc_base_round(lmc_base_form form, const void *base, size_t count, 
 /* The elements of a block that differ from the base, in their order. */
 typedef struct lmc_changes {
     uint32_t *places; /* their numbers in the block */
-    void *values; /* the elements, one behind the other: as many bytes each as lmc_info.element_nbytes says */
-    size_t capacity; /* elements that both have room for; with 0 they may be NULL */
-    size_t count;    /* set: elements that differ. If that is more than the capacity, nothing is listed. */
+    void *values;     /* the elements, one after the other: lmc_info.element_nbytes bytes each */
+    size_t capacity;  /* elements that both have room for; with 0 they may be NULL */
+    size_t count;     /* set: elements that differ. If that is more than the capacity, nothing is listed. */
 } lmc_changes;
 
 /* As lmc_decode_delta_block(), but only the elements that differ from the base are given. Base and content of the block

@@ -57,7 +57,7 @@ enum {
 #define LMC_H5_BLOCK_KIB_MIN 16
 #define LMC_H5_BLOCK_KIB_MAX 1024
 
-/* Of LMC_H5_VALUE_TYPE. */
+/* The parts of LMC_H5_VALUE_TYPE. */
 #define LMC_H5_TYPE_CLASS(value) ((value)&0xffu)         /* H5T_class_t; of an array type its base's */
 #define LMC_H5_TYPE_BIG_ENDIAN 0x100u                    /* elements begin with their high byte */
 #define LMC_H5_TYPE_SHUFFLED 0x200u                      /* the chunk comes from HDF5's shuffle */

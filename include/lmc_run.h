@@ -23,8 +23,8 @@
  *    Unfinished work is then in RUN_DIR under names that start with ".lmc-"; the next call that changes the run
  *    removes it, and brings run.json up to date.
  *  - Bases are found automatically, also by the calls of lmc_st.h on the files and folders of a run.
- *  - Memory is bounded as docs/library.md says ("Memory"), whatever the number of steps; the list takes at most 400
- *    bytes a step.
+ *  - Memory is bounded as docs/library.md says ("Memory"), regardless of the number of steps; the list takes at most
+ *    400 bytes a step.
  */
 #ifndef LMC_RUN_H
 #define LMC_RUN_H
@@ -118,7 +118,7 @@ typedef void (*lmc_run_step_fn)(void *user, lmc_run_event event, const lmc_run_s
 typedef struct lmc_run_add_options {
     size_t struct_size; /* sizeof(lmc_run_add_options); set by LMC_INIT(), as in the structs below */
     lmc_st_common common;
-    int has_step; /* 1: `step` is the step, whatever the name says */
+    int has_step; /* 1: `step` is the step, regardless of the name */
     uint64_t step;
     unsigned key_every; /* 1 to LMC_RUN_KEY_EVERY_MAX, remembered in the run; 0: as the run has it */
     int dry_run;

@@ -48,7 +48,7 @@ extern "C" {
  *   bad data     LMC_ERR_HEADER, LMC_ERR_CORRUPT, LMC_ERR_TRUNCATED, LMC_ERR_CHECKSUM; LMC_ERR_UNSUPPORTED and
  *                LMC_ERR_LIMIT for what is too new or too much. LMC_ERR_CORRUPT also for a sound file of the wrong
  *                kind: a plain file that is to be restored, an archive that is to be converted
- *   the base     LMC_ERR_BASE: it is missing, or has other content. The text names the wanted file and its hash.
+ *   the base     LMC_ERR_BASE: it is missing, or has other content. The text names the needed file and its hash.
  *   the request  LMC_ERR_ARG, LMC_ERR_DST_SMALL: output exists, input and output are one file; no such
  *                tensor, step or model
  *   the system   LMC_ERR_IO, LMC_ERR_NOMEM; os_errno says how
@@ -116,7 +116,7 @@ typedef struct lmc_st_open_options {
     lmc_read_fn read;
     void *read_user;
     uint64_t read_nbytes;
-    const char *base; /* the base of the archive, whatever its name is ("bases" below); copied */
+    const char *base; /* the base of the archive, regardless of its name ("bases" below); copied */
     const char *const *base_dirs;
     size_t base_dir_count;
 } lmc_st_open_options;
@@ -268,7 +268,8 @@ typedef struct lmc_st_restore_options {
     const char *base;
     const char *const *base_dirs;
     size_t base_dir_count;
-    int salvage; /* 1: save what is sound of a damaged archive (docs/library.md). Not for directories (LMC_ERR_ARG) */
+    /* 1: save the undamaged tensors of a damaged archive (docs/library.md). Not for directories (LMC_ERR_ARG) */
+    int salvage;
     lmc_st_fault_fn damage; /* with salvage */
     lmc_st_file_fn file_done;
 } lmc_st_restore_options;
@@ -335,8 +336,8 @@ typedef struct lmc_st_result {
     lmc_st_container container; /* of the (original) file; of a directory: LMC_ST_CONTAINER_SAFETENSORS */
 } lmc_st_result;
 
-/* Outputs appear whole or not at all, memory is bounded whatever the sizes are, and of several faults the first in the
- * file's order is reported (docs/library.md). result may be NULL. Paths may be those of directories. */
+/* An output is either complete or absent. Memory use is bounded; if there are several faults, the first in file order
+ * is reported (docs/library.md). result may be NULL. Paths may be those of directories. */
 
 /* Writes the archive `out_path` of the plain file or directory `in_path`.
  * Errors: LMC_ERR_ARG (output exists, same file, a pipe or device; the base is the output), bad data, LMC_ERR_CORRUPT
@@ -382,7 +383,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_create(const lmc_allocator *alloc
  * progress. */
 LMC_API void lmc_st_writer_free(lmc_st_writer *writer);
 
-/* Adds an entry of `__metadata__` (loaders of models want "format" = "pt"). Key and value are UTF-8 and are copied.
+/* Adds an entry of `__metadata__` (loaders of models expect "format" = "pt"). Key and value are UTF-8 and are copied.
  * Errors: LMC_ERR_NOMEM, LMC_ERR_ARG (not UTF-8). The call that writes reports a duplicate key. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key,
                                                             size_t key_nbytes, const char *value,

@@ -90,7 +90,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_form(const lmc_st_file *file, uin
                                                     lmc_st_diag *diag);
 
 /* Where a tensor's storage is in the open file: its frame (of an alias, that of its owner), or itself in a plain
- * file. For those who fetch parts of a file from afar. Error: LMC_ERR_ARG. */
+ * file. For programs that fetch parts of a remote file. Error: LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
                                                      uint64_t *offset, uint64_t *nbytes);
 
@@ -108,7 +108,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_range_place(const lmc_st_file *file, uin
                                                     uint64_t *stored_nbytes, uint64_t *begin, uint64_t *end,
                                                     lmc_st_diag *diag);
 
-/* Reads bytes [first_byte, first_byte + nbytes) of a tensor's place as they are stored, unverified: for those who
+/* Reads bytes [first_byte, first_byte + nbytes) of a tensor's place as they are stored, unverified: for programs that
  * decode frames themselves (lmc_cuda.h). Errors: LMC_ERR_ARG (no such tensor, the range leaves its place),
  * LMC_ERR_IO. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index,
@@ -147,7 +147,7 @@ typedef struct lmc_st_reader lmc_st_reader;
 LMC_NODISCARD LMC_API lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index,
                                                       lmc_st_reader **reader, lmc_st_diag *diag);
 
-/* As lmc_st_reader_create(), but of a view all of its storage is read, as it is in the original file. */
+/* As lmc_st_reader_create(), but for a view, its whole storage is read, as it is in the original file. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_reader_create_storage(const lmc_st_file *file, uint64_t index,
                                                               lmc_st_reader **reader, lmc_st_diag *diag);
 
@@ -160,9 +160,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint6
 
 /* ---- the original, from anywhere ------------------------------------------------------------------ */
 
-/* Decoded blocks of the files that are read through it: each is decoded once as long as it stays. Threads of the cache
- * decode ahead of a reader that goes through a file in order, and what such a reader has left behind goes first. All
- * calls may be made by several threads at once. */
+/* Decoded blocks of the files that are read through it: each is decoded once as long as it stays in the cache. Threads
+ * of the cache decode ahead of a reader that goes through a file in order, and blocks that such a reader has passed are
+ * dropped first. All calls may be made by several threads at once. */
 typedef struct lmc_st_cache lmc_st_cache;
 
 /* nbytes: of the blocks; less than 1 MiB counts as that. Those in use, and the one that was used last, may exceed it.
@@ -177,8 +177,8 @@ LMC_API void lmc_st_cache_free(lmc_st_cache *cache);
 /* The bytes of the original of an archive, or of a plain file: lmc_st_original_nbytes() of them. */
 typedef struct lmc_st_original lmc_st_original;
 
-/* `file` and `cache` must stay until lmc_st_original_close(). Reads the heads of the frames of large tensors; what is
- * wrong with one is reported when its tensor is read. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
+/* `file` and `cache` must stay until lmc_st_original_close(). Reads the heads of the frames of large tensors; a fault
+ * in one is reported when its tensor is read. Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_original_open(const lmc_st_file *file, lmc_st_cache *cache,
                                                       lmc_st_original **original, lmc_st_diag *diag);
 
@@ -201,7 +201,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_original_read(lmc_st_original *original,
 
 typedef struct lmc_st_changes lmc_st_changes;
 
-/* What they are wanted for.
+/* What the changes are needed for.
  *  TO_APPLY   All is verified. Blocks with many changes are decoded again when they are applied, so memory is bounded
  *             by the tensors' size: of BF16, three eighths of it.
  *  TO_LIST    All is verified, and all changes are kept.
@@ -230,7 +230,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_changes_find(const lmc_st_file *file, co
 LMC_API void lmc_st_changes_free(lmc_st_changes *changes);
 
 /* Elements that change in tensor `number` of the list. Returns 0 if the tensor was not coded against a base: it is all
- * new, or equals another tensor of its file. Returns 0 for all of LMC_ST_CHANGES_UNCHECKED: nobody has counted. */
+ * new, or equals another tensor of its file. Returns 0 for LMC_ST_CHANGES_UNCHECKED: the counts are not known. */
 LMC_API int lmc_st_changes_count(const lmc_st_changes *changes, size_t number, uint64_t *count);
 
 /* Lists them: their numbers in the tensor, flat and rising, and the new elements, little-endian. Both have room for the
@@ -252,8 +252,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_changes_apply(const lmc_st_changes *chan
 /* ---- whole files --------------------------------------------------------------------------------- */
 
 /* Writes `nbytes` bytes to `out_path`, as lmc_st_restore() writes its output. read() supplies them in order. A status
- * other than LMC_OK ends the call; then read() sets what the caller is to know of it, also in `diag`. source: the open
- * file that they come from; the output must not be this file, nor one of its bases.
+ * other than LMC_OK ends the call; read() must then record what the caller should know about it, also in `diag`.
+ * source: the open file that they come from; the output must not be this file, nor one of its bases.
  * Errors: LMC_ERR_ARG, LMC_ERR_IO, LMC_ERR_NOMEM, LMC_ERR_CANCELLED, the status of read(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_write_content(const lmc_st_file *source, const char *out_path,
                                                       uint64_t nbytes, lmc_read_fn read, void *user,

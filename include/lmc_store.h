@@ -202,7 +202,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_repair(const char *store_dir,
 typedef struct lmc_store_plan_options {
     size_t struct_size;
     lmc_st_common common;
-    int apply;      /* 1: models are stored again as planned; 0: no archive changes */
+    int apply;      /* 1: models are re-encoded as planned; 0: no archive changes */
     unsigned depth; /* as in lmc_store_add_options */
     int no_fsync;
     lmc_store_model_fn model_done;
@@ -213,17 +213,17 @@ typedef struct lmc_store_plan_result {
     size_t struct_size;      /* sizeof(lmc_store_plan_result); set by LMC_INIT() */
     uint64_t stored_nbytes;  /* that all models take, before anything was applied */
     uint64_t planned_nbytes; /* that they would take, as predicted; once it was applied, that they take */
-    uint64_t changed_count;  /* models that are to be stored again, or were */
+    uint64_t changed_count;  /* models that would be, or were, re-encoded */
     /* of these models, before compression: each is read, and written, up to six times */
     uint64_t changed_nbytes;
 } lmc_store_plan_result;
 
 /* Looks at the whole store, and finds which models should stand alone and which bases the others should have, so that
  * all together take the least space. model_done gets every model in the order of the store as LMC_STORE_PLANNED, with
- * the base that it should have and its predicted size. With options->apply, models that change are then stored again,
- * if that takes less in all: this is determined before anything is replaced. A call that ends early leaves a sound
- * store; the same call continues where it ended. result: may be NULL. Errors: LMC_ERR_ARG (a run, depth out of its
- * range, a base that is not in the store), as lmc_store_open() and lmc_store_drop(). */
+ * the base that it should have and its predicted size. With options->apply, models that change are then re-encoded, but
+ * only if that saves space in total, which is determined before anything is replaced. A call that ends early leaves a
+ * valid store; the same call continues where it ended. result: may be NULL. Errors: LMC_ERR_ARG (a run, depth out of
+ * its range, a base that is not in the store), as lmc_store_open() and lmc_store_drop(). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_plan(const char *store_dir, const lmc_store_plan_options *options,
                                                 lmc_store_plan_result *result, lmc_st_diag *diag);
 
@@ -273,23 +273,24 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_index_add(const char *index_path, con
                                                      const char *path, const lmc_store_index_options *options,
                                                      lmc_st_diag *diag);
 
-/* Copies what another index has of the model `name` to an index, which is made if there is none. What that had of the
- * model is replaced, and removed if the other index has nothing of it, as of a model without tensors. NULL: of all
- * models; files with equal paths are replaced. */
+/* Copies the entries of the model `name` from another index to an index, which is created if there is none. They
+ * replace the entries that it had of the model, even if there are none to copy, as for a model without tensors. NULL:
+ * copies all models; files with equal paths are replaced. */
 LMC_NODISCARD LMC_API lmc_status lmc_store_index_merge(const char *index_path, const char *other_path,
                                                        const char *name,
                                                        const lmc_store_index_options *options,
                                                        lmc_st_diag *diag);
 
-/* Called with what model `name` is predicted to take on one base alone; first with base NULL: without a base.
- * is_chosen: of the models that are allowed, this one would be a base of it, with the others that are chosen. `name` is
- * the caller's, `base` is valid until the call returns. user: that of options->common. */
+/* Called with the predicted size of model `name` on each single base; first with base NULL: without a base. is_chosen:
+ * of the models that are allowed, this one would be a base of it, with the others that are chosen. `name` is the
+ * caller's, `base` is valid until the call returns. user: that of options->common. */
 typedef void (*lmc_store_prediction_fn)(void *user, const char *name, const char *base, uint64_t nbytes,
                                         int is_chosen);
 
-/* Predicts what models of the index take on other models of it. Of each, those that are chosen come first, then at
- * most 32 others, the best first; one that saves nothing is left out. allowed: names of the models that may be a base;
- * names that are not in the index are ignored; NULL: all. Error also: LMC_ERR_ARG (no such model in the index). */
+/* Predicts the stored size of models in the index when they are based on other models in it. For each model, the chosen
+ * bases come first, then at most 32 others, the best first; a base that saves nothing is left out. allowed: names of
+ * the models that may be a base; names that are not in the index are ignored; NULL: all. Error also: LMC_ERR_ARG (no
+ * such model in the index). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_index_predict(const char *index_path, const char *const *names,
                                                          size_t name_count, const char *const *allowed,
                                                          size_t allowed_count,
@@ -297,7 +298,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_index_predict(const char *index_path,
                                                          lmc_store_prediction_fn predicted,
                                                          lmc_st_diag *diag);
 
-/* What a model takes on a base. */
+/* The size of a model when it is based on another one. */
 typedef struct lmc_store_cost {
     uint32_t model, base; /* numbers, 0 .. model_count-1 */
     uint64_t nbytes;
@@ -306,10 +307,10 @@ typedef struct lmc_store_cost {
 #define LMC_STORE_NO_BASE SIZE_MAX
 
 /* Finds what each model should be based on, so that all of them take the least space; lmc_store_plan() does the same.
- * alone_nbytes: what each takes without a base. costs: by rising `model`. depth: 1 to LMC_STORE_DEPTH_MAX. bases: of
- * each model now, or LMC_STORE_NO_BASE, and as it should be afterwards. A model that is to keep its base has no other
- * cost, and an alone_nbytes above what all others take. Errors: LMC_ERR_ARG (a number out of its range, costs in
- * another order), LMC_ERR_NOMEM. */
+ * alone_nbytes: the size of each without a base. costs: in ascending order of `model`. depth: 1 to LMC_STORE_DEPTH_MAX.
+ * bases: of each model now, or LMC_STORE_NO_BASE, and as it should be afterwards. A model that is to keep its base has
+ * no other cost, and an alone_nbytes above what all others take. Errors: LMC_ERR_ARG (a number out of its range, costs
+ * in another order), LMC_ERR_NOMEM. */
 LMC_NODISCARD LMC_API lmc_status lmc_store_arrange(size_t model_count, const uint64_t *alone_nbytes,
                                                    const lmc_store_cost *costs, size_t cost_count,
                                                    unsigned depth, size_t *bases);

@@ -60,7 +60,7 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", thr
 def load_into(tensors: Mapping[str, torch.Tensor], filename: Path, *, threads: int | None = None,
               base: Path | None = None, base_dirs: Sequence[Path] = (),
               storage_options: Mapping[str, Any] | None = None, progress: Progress | None = None) -> None:
-    """Reads the tensors of these names from a file into memory that exists: `load_into(model.state_dict(), "m.lmc")`.
+    """Reads the tensors of these names from a file into existing memory: `load_into(model.state_dict(), "m.lmc")`.
 
     tensors: contiguous ones in memory, of the dtype in the file, are decoded into directly: this takes a quarter of the
         time of load_file() and no extra memory. Others of the same shape are filled piece by piece, as Tensor.copy_()
@@ -237,7 +237,7 @@ def save(obj: Any, f: Any = None, metadata: Any = None, *, plain: bool = False, 
         if options:
             raise TypeError("save() without a file takes no %r" % sorted(options)[0])
         if f is not None and metadata is not None:
-            raise TypeError("metadata are given twice")
+            raise TypeError("metadata is given twice")
         return writer.to_bytes(_entries(obj), metadata if f is None else f, plain=plain, level=level, threads=threads)
     if metadata is not None or plain:
         raise TypeError("a file of torch.save() has no metadata, and is an archive: torch.save() writes a plain one")

@@ -85,7 +85,7 @@ class safe_open:
         A plain file of numpy.savez() has a CRC-32 for each array. It is verified before the array is read.
 
         Raises as get_tensor() does, and TypeError or ArgumentError for an array in `out` that is not one of the
-        framework, has another shape, or cannot be written. Of `out`, nothing has been written if a name, a shape, a
+        framework, has another shape, or cannot be written. Nothing has been written to `out` if a name, a shape, a
         dtype or the base is wrong. After any other exception each array there holds old content, new content, or both
         mixed.
         """

@@ -28,8 +28,8 @@ class StoredModel(Sizes):
     name: in the store. is_directory: False for a single file.
     bases: names of the models that it is based on, sorted. has_unknown_base: it needs a file that is not in the store,
         or one of its archives cannot be read.
-    depth: how many models it needs, one below the other, itself included; 1 if it needs no other. Models that it needs
-        for equal tensors only do not count. None if one of them is missing.
+    depth: the length of the longest chain of models that it needs, itself included; 1 if it needs no other. Models that
+        it needs for equal tensors only do not count. None if one of them is missing.
     files, nbytes: of the model. stored_nbytes: what it takes in the store.
     time: when it was last modified, in seconds since 1970; None if a store at a URL does not tell.
     """
@@ -51,7 +51,7 @@ class StorePlan(Sizes):
 
     models: as they should be; stored_nbytes of each is predicted. nbytes: of all models. stored_nbytes: what they take
     now; what they took, if the plan was applied. planned_nbytes: what they would take; what they take, if it was
-    applied. changed, changed_nbytes: models that are to be stored again, or were, and their bytes before compression.
+    applied. changed, changed_nbytes: models that would be, or were, re-encoded, and their bytes before compression.
     """
 
     models: tuple[StoredModel, ...]
@@ -203,7 +203,7 @@ class Store:
         torch, NumPy or JAX by their names, as the file model.safetensors. Once this returns, it is safe in the store.
 
         name: by default the last component of the path; such as "org/model@revision" (docs/store.md).
-        depth: how many models the new one may need, one below the other, 1 to 62.
+        depth: how many other models the new one may need in a row, 1 to 62.
         level: "default", "fast" or "max". excludes: patterns of files that are copied as they are.
         force: replaces a model that is there with other content. Equal content is a success: "already there".
 
@@ -259,9 +259,9 @@ class Store:
              progress: Progress | None = None, model_done: ModelDone | None = None) -> StorePlan:
         """Looks at the whole store, and finds what each model should be based on, so that all take the least space.
 
-        apply: stores models again as planned, if that takes less in all. A call that ends early leaves a sound store,
+        apply: re-encodes models as planned, if that saves space in total. A call that ends early leaves a valid store,
             and the same call goes on where it ended. False: no archive changes.
-        depth: how many models one may need, one below the other, 1 to 62. model_done gets the events "planned" and,
+        depth: how many other models one may need in a row, 1 to 62. model_done gets the events "planned" and,
             with apply, "re-based".
 
         Raises ArgumentError (a run, a base that is not in the store), and as drop() does.
