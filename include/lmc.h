@@ -205,7 +205,7 @@ typedef enum lmc_level LMC_OF_INT {
 /* How the bytes of a base become the values that content is compared with. Pinned: the numbers are stored in frames. */
 typedef enum lmc_base_form LMC_OF_INT {
     LMC_BASE_PLAIN = 0,       /* an earlier snapshot of the tensor: same dtype, same length */
-    LMC_BASE_BF16_OF_F32 = 1, /* content is BF16; the base is F32, hence of twice the bytes. It is rounded to
+    LMC_BASE_BF16_OF_F32 = 1, /* content is BF16; the base is F32, with twice as many bytes. It is rounded to
                                  BF16, to nearest, ties to even; NaN becomes 7fc0 or ffc0, by its sign. */
     LMC_BASE_F16_OF_F32 = 2,  /* content is F16; the base is F32. It is rounded to F16 likewise; NaN becomes
                                  7e00 or fe00. */
@@ -238,9 +238,9 @@ LMC_API void lmc_params_init_sized(lmc_params *params, size_t struct_size);
 #define lmc_params_init(params) lmc_params_init_sized((params), sizeof *(params))
 
 /* Memory functions. allocate(user, nbytes) returns a block aligned for any object type, or NULL;
- * release(user, pointer) frees it. Called from worker threads too, hence thread-safe. The block may hold anything: no
- * result depends on it. But kernels load whole vectors, beyond the last element written, so under valgrind's memcheck
- * allocate() should return zeros, as calloc() does. */
+ * release(user, pointer) frees it. Both are also called from worker threads, so they must be thread-safe. The block may
+ * hold anything: no result depends on it. But kernels load whole vectors, beyond the last element written, so under
+ * valgrind's memcheck allocate() should return zeros, as calloc() does. */
 typedef struct lmc_allocator {
     void *(*allocate)(void *user, size_t nbytes);
     void (*release)(void *user, void *pointer);
@@ -251,7 +251,7 @@ typedef struct lmc_allocator {
 
 /* Scratch memory, threads and diagnostics for calls made one after another. One thread at a time may use a context.
  * Different contexts are independent. A callback (a read, the allocator) must use another context: a call with the busy
- * one returns LMC_ERR_ARG, and the call in progress goes on undisturbed.
+ * one returns LMC_ERR_ARG, and the call in progress is not affected.
  * Memory for each thread: 2 to 4 MiB with blocks of LMC_BLOCK_LOG2_DEFAULT values, 6 MiB with those of
  * LMC_BLOCK_LOG2_DEFAULT_BYTE, 20 to 44 MiB with the largest ones. Planning a frame takes 4 MiB more in the context of
  * the call. It stays until lmc_ctx_free(). */

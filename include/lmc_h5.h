@@ -39,7 +39,7 @@ enum {
     LMC_H5_VALUE_CHUNK_LOW = 6,             /* bytes of a chunk before all filters, modulo 2^32 ... */
     LMC_H5_VALUE_CHUNK_HIGH = 7,            /* ... and divided by it */
     /* Not every dataset has the values from here on. One that is not there is 0. */
-    LMC_H5_VALUE_ROWS = 8, /* with LMC_H5_LEVEL_ROWS: rows of a chunk, 2 to 65536; 0: none are told apart */
+    LMC_H5_VALUE_ROWS = 8,      /* with LMC_H5_LEVEL_ROWS: rows of a chunk, 2 to 65536; 0: rows are ignored */
     LMC_H5_VALUE_ROW_NBYTES = 9 /* bytes of a row of a matrix (lmc_params.row_nbytes); 0: unknown */
 };
 

@@ -19,7 +19,7 @@
  *  - Calls that change a run take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
  *    process that ends, however it ends. Calls that read a run only block the removal of steps. A callback must not
  *    change the run that its call works on: it would wait forever.
- *  - A step appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound run.
+ *  - A step appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a valid run.
  *    Unfinished work is then in RUN_DIR under names that start with ".lmc-"; the next call that changes the run
  *    removes it, and brings run.json up to date.
  *  - Bases are found automatically, also by the calls of lmc_st.h on the files and folders of a run.
@@ -175,7 +175,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_run_add(const char *run_dir, const char *sn
                                              lmc_st_diag *diag);
 
 /* Removes steps. Steps based on them are re-based first. Errors: LMC_ERR_ARG (no steps, or no such step), and as
- * lmc_st_restore() and lmc_st_convert() of what is re-based; steps that step_done got until then are done. */
+ * lmc_st_restore() and lmc_st_convert() of what is re-based; steps that were reported to step_done before a failure are
+ * done. */
 LMC_NODISCARD LMC_API lmc_status lmc_run_drop(const char *run_dir, const uint64_t *steps, size_t step_count,
                                               const lmc_run_drop_options *options, lmc_st_diag *diag);
 

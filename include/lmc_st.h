@@ -124,7 +124,7 @@ typedef struct lmc_st_open_options {
 /* Opens a plain file or an archive and checks header and table; no frame is read yet, and no base is opened. The
  * content decides the kind, but a file named *.safetensors is always read as one. The header bounds the memory that is
  * taken (docs/library.md). A base is looked for when it is needed: a program that changes its working directory
- * meanwhile gives absolute paths. Errors: bad data, the system, LMC_ERR_ARG (a directory, a pipe, a device). */
+ * meanwhile must give absolute paths. Errors: bad data, the system, LMC_ERR_ARG (a directory, a pipe, a device). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open(const char *path, const lmc_st_open_options *options,
                                              lmc_st_file **file, lmc_st_diag *diag);
 
@@ -147,7 +147,7 @@ LMC_API uint64_t lmc_st_original_nbytes(const lmc_st_file *file);
 LMC_API const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes);
 
 /* Entries of the original header's `__metadata__`, in the order of its text. Entry `index`: key and value, UTF-8,
- * unescaped, each with a NUL behind it that is not counted. Error: LMC_ERR_ARG. */
+ * unescaped, each followed by a NUL that is not counted. Error: LMC_ERR_ARG. */
 LMC_API uint64_t lmc_st_metadata_count(const lmc_st_file *file);
 LMC_NODISCARD LMC_API lmc_status lmc_st_metadata(const lmc_st_file *file, uint64_t index, const char **key,
                                                  size_t *key_nbytes, const char **value,
@@ -354,7 +354,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char 
                                                 lmc_st_diag *diag);
 
 /* Reads an archive whole and verifies what restoring it would give; of a plain file only the header or directory. It
- * goes on after a damaged tensor; the status is that of the first one, but LMC_ERR_TRUNCATED if the file was cut.
+ * continues after a damaged tensor; the status is that of the first one, but LMC_ERR_TRUNCATED if the file was cut.
  * Without the base, the frames that need it are checked, but not their content; LMC_ERR_BASE if no tensor is damaged.
  * Errors: as lmc_st_restore(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st_verify_options *options,

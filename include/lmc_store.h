@@ -22,7 +22,7 @@
  *  - Calls that change a store take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
  *    process that ends, however it ends. Calls that read a store only block the removal of models. A callback must not
  *    change the store that its call works on: it would wait forever.
- *  - A model appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound
+ *  - A model appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a valid
  *    store. Unfinished work is then in the store under names that start with a dot; the next call that changes the
  *    store removes it.
  *  - Bases are found automatically, also by the calls of lmc_st.h on the files and folders of a store.
@@ -187,8 +187,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_add(const char *store_dir, const char
                                                const lmc_store_add_options *options, lmc_st_diag *diag);
 
 /* Removes models. Models based on them are re-based first. Errors: LMC_ERR_ARG (no names, or no such model: then none
- * is removed), and as lmc_st_restore() and lmc_st_convert() of what is re-based; models that model_done got until then
- * are done. */
+ * is removed), and as lmc_st_restore() and lmc_st_convert() of what is re-based; models that were reported to
+ * model_done before a failure are done. */
 LMC_NODISCARD LMC_API lmc_status lmc_store_drop(const char *store_dir, const char *const *names,
                                                 size_t name_count, const lmc_store_drop_options *options,
                                                 lmc_st_diag *diag);

@@ -31,12 +31,12 @@ static const char more[] =
 
 static const char about_run[] =
     "Writes the bytes of a tensor of a step to standard output. NAME may end in a\n"
-    "part, 'NAME[3:7, :]', as \"lmc-st get\" has it. If several files of the step have\n"
+    "part, 'NAME[3:7, :]', as for \"lmc-st get\". If several files of the step have\n"
     "the tensor, 'FILE:NAME' names the file by its path in the snapshot.\n";
 
 static const char about_store[] =
     "Writes the bytes of a tensor of a model to standard output. NAME may end in a\n"
-    "part, 'NAME[3:7, :]', as \"lmc-st get\" has it. If several files of the model have\n"
+    "part, 'NAME[3:7, :]', as for \"lmc-st get\". If several files of the model have\n"
     "the tensor, 'FILE:NAME' names the file by its path in the model.\n";
 
 #define NAME_SHOWN_NBYTES 160

@@ -62,7 +62,8 @@ static const char about_keep[] = "Removes all steps of a run except those to be 
 static const char about_repair[] =
     "Removes unfinished work, and rebuilds the list of steps, run.json,\n"
     "from the names of folders, their archives and their times. The other commands\n"
-    "that change a run do the former, too, and add what the list lacks.\n";
+    "that change a run also remove unfinished work, and add steps that the list\n"
+    "lacks.\n";
 
 const cli_command *const cli_run_commands[] = {
     &cli_run_add,  &cli_run_ls,   &cli_run_info, &cli_run_restore, &cli_run_get,   &cli_run_verify,

@@ -13,9 +13,9 @@
 #include <string.h>
 
 static const char about[] = "Stores models in a directory: STORE/NAME.lmc has the archives of the model\n"
-                            "NAME, such as org/model@revision. Tensors that are equal or near to those of\n"
-                            "models in the store are stored as what has changed. Which these are is found\n"
-                            "by their values. All commands but add and plan work on training runs, too.\n"
+                            "NAME, such as org/model@revision. Tensors that equal or resemble tensors in\n"
+                            "the store are found by their values and stored as changes. All commands but\n"
+                            "add and plan also work on training runs.\n"
                             "\n"
                             "  lmc-st store add      add models: files, or directories of files\n"
                             "  lmc-st store ls       list the models\n"
