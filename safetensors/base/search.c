@@ -294,13 +294,37 @@ static lmc_status try_store(search *search)
     return status;
 }
 
-/* Folders that belong to the one that the file is in. Error: NOMEM. */
+/* Looks at what was found so far, if anything: it is settled if its content fits, or if it is named and cannot be read.
+ * Of other content, nothing is found yet. Error: NOMEM. */
+static lmc_status judge_found(search *search, int is_named)
+{
+    if (!search->found)
+        return LMC_OK;
+    LMC_TRY(look_at_found(search));
+    search->is_settled =
+        search->found_fit == ST_BASE_FITS || (is_named && search->found_fit != ST_BASE_DIFFERS);
+    if (search->found_fit == ST_BASE_DIFFERS) {
+        tell_of_other(search, search->found->path, " ", "holds other content");
+        lmc_st_close(search->found);
+        search->found = NULL;
+        search->is_found_known = 0;
+    }
+    return LMC_OK;
+}
+
+/* Folders that belong to the one that the file is in. What was found in its own is one of the other files there, which
+ * may be as large and have the same tensors as the base: a model beside its moving average. Error: NOMEM. */
 static lmc_status try_neighbours(search *search)
 {
     st_neighbours neighbours;
     char *folder = NULL;
     lmc_status status = LMC_OK;
+    const int is_thorough = search->is_thorough;
     st_neighbours_find(&neighbours, &search->file->memory, search->file->path);
+    search->is_thorough |= neighbours.is_run;
+    if (neighbours.own)
+        status = judge_found(search, 0);
+    search->is_thorough = is_thorough;
     for (size_t i = 0;
          status == LMC_OK && !search->is_settled && st_neighbours_folder(&neighbours, i, &folder); i++) {
         const int is_known = i == 0 && neighbours.is_first_known;
@@ -308,19 +332,8 @@ static lmc_status try_neighbours(search *search)
         search->is_thorough |= neighbours.is_run && !is_known;
         status = folder ? try_directory(search, folder, st_base_entry_name(search->entry)) : LMC_OK;
         st_release(neighbours.memory, folder);
-        if (status == LMC_OK && search->found)
-            status = look_at_found(search);
-        if (status != LMC_OK || !search->found)
-            continue;
-        /* it is the one if its content fits, or if run.json has named it and it cannot be read */
-        search->is_settled =
-            search->found_fit == ST_BASE_FITS || (is_known && search->found_fit != ST_BASE_DIFFERS);
-        if (search->found_fit == ST_BASE_DIFFERS) { /* run.json may be older than the steps */
-            tell_of_other(search, search->found->path, " ", "holds other content");
-            lmc_st_close(search->found);
-            search->found = NULL;
-            search->is_found_known = 0;
-        }
+        if (status == LMC_OK) /* run.json may be older than the steps */
+            status = judge_found(search, is_known);
     }
     status = neighbours.lacks_memory ? LMC_ERR_NOMEM : status;
     if (neighbours.count > 0) {
@@ -348,10 +361,11 @@ static lmc_status try_all(search *search)
     if (!file->is_from_path)
         return LMC_OK;
     LMC_TRY(try_store(search));
+    const int is_found = search->found != NULL;
     char *const directory = lmc_directory_of(&file->memory, file->path);
     lmc_status status = !directory ? LMC_ERR_NOMEM : try_place(search, directory);
     st_release(&file->memory, directory);
-    return status != LMC_OK || search->found ? status : try_neighbours(search);
+    return status != LMC_OK || is_found ? status : try_neighbours(search);
 }
 
 /* ---- the search ---- */

@@ -199,6 +199,19 @@ void st_folder_names_free(st_folder_names *names, const lmc_allocator *memory)
 
 /* ---- by its tensors: the file ---- */
 
+/* 1 if the file, or the original of the archive, is named like the path but for digits. */
+static int is_named_like(char *file, const char *path)
+{
+    char *const suffix = file + strlen(file) - strlen(LMC_ARCHIVE_SUFFIX);
+    const int is_archive = lmc_is_archive_name(file);
+    if (is_archive)
+        *suffix = '\0';
+    const int is_like = st_is_similar_name(lmc_last_component(file), lmc_last_component(path));
+    if (is_archive)
+        *suffix = LMC_ARCHIVE_SUFFIX[0];
+    return is_like;
+}
+
 lmc_status st_renamed_find(st_folder_names *names, const st_options *options, const char *folder,
                            const char *path, char **found, lmc_st_diag *diag)
 {
@@ -234,9 +247,15 @@ lmc_status st_renamed_find(st_folder_names *names, const st_options *options, co
                 names->votes[tensors[j].file] += st_file_tensor_nbytes(file, i);
     }
     lmc_st_close(file);
-    for (size_t i = 1; i < names->path_count; i++)
-        if (names->votes[i] > names->votes[best])
-            best = i;
+    int is_like = is_named_like(names->paths[0], path);
+    for (size_t i = 1; i < names->path_count; i++) {
+        const int is_better_named = !is_like && is_named_like(names->paths[i], path);
+        if (names->votes[i] < names->votes[best] ||
+            (names->votes[i] == names->votes[best] && !is_better_named))
+            continue;
+        best = i;
+        is_like = is_named_like(names->paths[i], path);
+    }
     if (names->votes[best] == 0)
         return LMC_OK;
     *found = st_duplicate(options->allocator, names->paths[best]);

@@ -1,12 +1,15 @@
 """Several files that have the base's name, size and header: which of them is taken."""
+import json
 import os
 import random
 import shutil
 
 from bases import (archived_pair, changed, check_restores, convert, first_snapshot, info, next_snapshot, of_chain,
                    write_model)
+from runs import check_step
+from stores import llm, tuned
 from support import check, flip, model, read, write
-from trees import Untouched
+from trees import Untouched, check_same, snapshot
 
 
 def folder_of(directory, name):
@@ -121,3 +124,43 @@ def test_blocks_of_other_sizes(tool, directory):
     check_restores(tool, archive, content, *options)
     check_restores(tool, archive, content, *options[2:], *options[:2])
     check_restores(tool, shutil.copy(archive, directory), content, *options)
+
+
+# ---- a model and its moving average: files of one folder with the same tensors ----
+
+def training(directory, count):
+    """Steps with a model, and its average in a file that has the step in its name."""
+    model_tensors, average = llm(seed=1), llm(seed=2)
+    folders = []
+    for step in range(10, 10 * count + 10, 10):
+        folder = folder_of(directory, "k-%d" % step)
+        model_tensors, average = tuned(model_tensors, seed=step), tuned(average, seed=step + 1)
+        write(os.path.join(folder, "model.safetensors"), model(model_tensors))
+        write(os.path.join(folder, "model_ema_%d.safetensors" % step), model(average))
+        folders.append(folder)
+    return folders
+
+
+def test_averages_in_a_run(tool, directory):
+    folders = training(directory, 3)
+    run = os.path.join(directory, "run")
+    tool.run("run", "add", run, *folders).expect(0)
+    tool.run("run", "verify", run).expect(0)
+    for step, folder in zip((10, 20, 30), folders):
+        check_step(tool, run, step, folder)
+    steps = json.loads(tool.run("run", "ls", run, "--json").expect(0).output)
+    check(steps[1]["stored_nbytes"] < steps[0]["stored_nbytes"] / 3, "the average was coded against the model")
+    tool.run("run", "keep", run, "--last", "1").expect(0)
+    check_step(tool, run, 30, folders[2])
+
+
+def test_other_content_in_its_own_directory(tool, directory):
+    """The base of one file has the tensors of another file beside it."""
+    old, new = (folder_of(directory, name) for name in ("c-1", "c-2"))
+    write(os.path.join(old, "model.safetensors"), model(llm(seed=1)))
+    write(os.path.join(new, "model.safetensors"), model(llm(seed=2)))
+    write(os.path.join(new, "old.safetensors"), model(tuned(llm(seed=1))))
+    tool.run("convert", new, "--base", old).expect(0)
+    tool.run("verify", new + ".lmc").expect(0)
+    tool.run("restore", new + ".lmc", "-o", os.path.join(directory, "back")).expect(0)
+    check_same(snapshot(new), snapshot(os.path.join(directory, "back")), "restored")
