@@ -175,7 +175,8 @@ int main(int argc, char **argv)
     }
     const uint64_t model_count = strtoull(argv[2], NULL, 10);
     const unsigned query_count = argc > 3 ? (unsigned)atoi(argv[3]) : 20;
-    check(st_index_open(&index, argv[1], &lmc_memory_default, &is_new, &diag), &diag);
+    check(st_index_open(&index, argv[1], &(st_index_how){.memory = &lmc_memory_default}, &is_new, &diag),
+          &diag);
     if (is_new) {
         const double seconds = add_models(&index, model_count, tensors, &diag);
         printf("added %llu models: %.1f s, %.2f ms each\n", (unsigned long long)model_count, seconds,

@@ -78,11 +78,9 @@ lmc_status st_catalog_open_alone(st_catalog *catalog, st_store_session *store, c
     int is_new = 0;
     *catalog = (st_catalog){.store = store, .is_alone = 1};
     store->models = (st_models){.memory = memory};
-    st_input input; /* SQLite would make what is not there */
-    LMC_TRY(st_input_open(&input, index_path, store->diag));
-    st_input_close(&input);
+    const st_index_how how = {.memory = memory, .access = ST_DATABASE_CHANGE};
     catalog->is_open = 1;
-    lmc_status status = st_index_open(&catalog->index, index_path, memory, &is_new, store->diag);
+    lmc_status status = st_index_open(&catalog->index, index_path, &how, &is_new, store->diag);
     if (status == LMC_OK)
         status = st_index_list(&catalog->index, add_indexed, &files, store->diag);
     catalog->files = (st_catalog_file *)(void *)files.room.bytes;

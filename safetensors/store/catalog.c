@@ -262,9 +262,9 @@ static lmc_status update(st_catalog *catalog, lmc_st_diag *diag)
 
 static lmc_status open_and_update(st_catalog *catalog, const char *path, lmc_st_diag *diag)
 {
+    const st_index_how how = {.memory = catalog->store->options->allocator, .access = ST_DATABASE_MAKE};
     int is_new = 0;
-    lmc_status status =
-        st_index_open(&catalog->index, path, catalog->store->options->allocator, &is_new, diag);
+    lmc_status status = st_index_open(&catalog->index, path, &how, &is_new, diag);
     if (status == LMC_OK)
         status = update(catalog, diag);
     if (status != LMC_OK)
@@ -494,14 +494,14 @@ lmc_status st_catalog_find_missing(const st_store_session *store, char **paths)
     missing missing = {store, paths};
     lmc_st_diag unused = {0};
     st_index index;
+    const st_index_how how = {.memory = store->options->allocator, .access = ST_DATABASE_CHANGE};
     int is_new = 0;
-    int has_index = 0;
-    if (store->models.is_run || st_folder_has(store->fd, LMC_STORE_INDEX, &has_index) != 0 || !has_index)
+    if (store->models.is_run)
         return LMC_OK;
     char *const path = st_store_path(store, LMC_STORE_INDEX);
     if (!path)
         return st_fail_nomem(store->diag);
-    lmc_status status = st_index_open(&index, path, store->options->allocator, &is_new, &unused);
+    lmc_status status = st_index_open(&index, path, &how, &is_new, &unused);
     if (status == LMC_OK)
         status = st_index_list(&index, look_for_file, &missing, &unused);
     st_index_close(&index);

@@ -236,23 +236,40 @@ static lmc_status make_schema(st_database *database, int *is_new, lmc_st_diag *d
     return LMC_OK;
 }
 
-lmc_status st_database_open(st_database *database, const char *path, int *is_new, lmc_st_diag *diag)
+/* Refuses what is no file. SQLite knows links on POSIX systems alone, and would wait for a pipe. */
+static lmc_status check_kind(const char *path, st_database_access access, lmc_st_diag *diag)
+{
+    os_state state;
+    const int os_errno = os_lstat(OS_HERE, path, &state);
+    if (os_errno != 0)
+        return access == ST_DATABASE_MAKE && os_errno == ENOENT
+                   ? LMC_OK
+                   : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot open");
+    return state.kind == OS_FILE
+               ? LMC_OK
+               : st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "the index of the store is a %s",
+                         state.kind == OS_LINK     ? "link"
+                         : state.kind == OS_FOLDER ? "directory"
+                                                   : "device or pipe");
+}
+
+lmc_status st_database_open(st_database *database, const char *path, st_database_access access, int *is_new,
+                            lmc_st_diag *diag)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int64_t page_count = 0;
-    os_state state;
     memset(database, 0, sizeof *database);
     *is_new = 0;
-    /* SQLite knows links on POSIX systems alone */
-    if (path && os_lstat(OS_HERE, path, &state) == 0 && state.kind == OS_LINK)
-        return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "the index of the store is a link");
+    if (path)
+        LMC_TRY(check_kind(path, access, diag));
     (void)pthread_once(&once, register_vfs);
     if (vfs_result != SQLITE_OK || !vfs_below)
         return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "SQLite does not start");
-    int result = sqlite3_open_v2(path ? path : ":memory:", &database->handle,
-                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                                     SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE,
-                                 VFS_NAME);
+    int result =
+        sqlite3_open_v2(path ? path : ":memory:", &database->handle,
+                        (access == ST_DATABASE_MAKE ? SQLITE_OPEN_CREATE : 0) | SQLITE_OPEN_READWRITE |
+                            SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE,
+                        VFS_NAME);
     if (result != SQLITE_OK)
         return st_database_fail(database, result, diag);
     result = set_up(database);
@@ -263,7 +280,7 @@ lmc_status st_database_open(st_database *database, const char *path, int *is_new
                        "the index of the store has a foreign journal");
     if (result != SQLITE_OK)
         return st_database_fail(database, result, diag);
-    if (page_count == 0)
+    if (page_count == 0 && access == ST_DATABASE_MAKE)
         LMC_TRY(make_schema(database, is_new, diag));
     LMC_TRY(check_schema(database, diag));
     database->progress_max = STEP_PROGRESS_MAX;

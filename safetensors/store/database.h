@@ -41,11 +41,19 @@ typedef struct st_database {
         progress_max; /* how often SQLite said in one step that it is at work, and may say so */
 } st_database;
 
-/* Opens or makes the file; path NULL: a database in memory. A link is not followed, a journal is only read if it is for
- * this file. *is_new: it was made. *database must stay where it is until st_database_close(), which follows even
- * after a failure.
+/* What may be done with the file. */
+typedef enum st_database_access {
+    ST_DATABASE_MAKE,  /* it is made if there is none */
+    ST_DATABASE_CHANGE /* it must be there: what a killed process left half done is undone in it */
+} st_database_access;
+
+/* Opens the file; path NULL: a database in memory. A link is not followed, a journal is only read if it is for this
+ * file. Nothing but SQLite opens the file: to close any other descriptor of it would end the locks that this process
+ * has. *is_new: it was made. *database must stay where it is until st_database_close(), which follows even after a
+ * failure.
  * Errors: CORRUPT if it is no index of this version, whatever else it is; IO, NOMEM. */
-lmc_status st_database_open(st_database *database, const char *path, int *is_new, lmc_st_diag *diag);
+lmc_status st_database_open(st_database *database, const char *path, st_database_access access, int *is_new,
+                            lmc_st_diag *diag);
 void st_database_close(st_database *database);
 
 /* Fails with what SQLite's result means: CORRUPT, NOMEM or IO. */

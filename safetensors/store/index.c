@@ -37,17 +37,17 @@ static lmc_status find_true_path(const char *path, const lmc_allocator *memory, 
     return *found ? LMC_OK : st_fail_nomem(diag);
 }
 
-lmc_status st_index_open(st_index *index, const char *path, const lmc_allocator *memory, int *is_new,
+lmc_status st_index_open(st_index *index, const char *path, const st_index_how *how, int *is_new,
                          lmc_st_diag *diag)
 {
     char *true_path = NULL;
     memset(index, 0, sizeof *index);
-    index->memory = memory;
+    index->memory = how->memory;
     *is_new = 0;
     if (path)
-        LMC_TRY(find_true_path(path, memory, &true_path, diag));
-    const lmc_status status = st_database_open(&index->database, true_path, is_new, diag);
-    st_release(memory, true_path);
+        LMC_TRY(find_true_path(path, how->memory, &true_path, diag));
+    const lmc_status status = st_database_open(&index->database, true_path, how->access, is_new, diag);
+    st_release(how->memory, true_path);
     return status;
 }
 

@@ -16,11 +16,16 @@ typedef struct st_index {
     int is_writing; /* between st_index_begin() and what ends it */
 } st_index;
 
-/* Opens the index at `path`, or makes it; NULL: in memory. The directory must exist; the file may not be a link, or be
- * reached by one. The allocator must outlive the index, and *index must stay where it is. *is_new: it was made and is
- * empty. st_index_close() follows, even after a failure.
+/* How an index is used. */
+typedef struct st_index_how {
+    const lmc_allocator *memory; /* must outlive the index */
+    st_database_access access;
+} st_index_how;
+
+/* Opens the index at `path`; NULL: one in memory. The directory must exist; the file may not be a link, or be reached by
+ * one. *index must stay where it is. *is_new: it was made and is empty. st_index_close() follows, even after a failure.
  * Errors: CORRUPT if the file is damaged, of another version or no index; IO; NOMEM. */
-lmc_status st_index_open(st_index *index, const char *path, const lmc_allocator *memory, int *is_new,
+lmc_status st_index_open(st_index *index, const char *path, const st_index_how *how, int *is_new,
                          lmc_st_diag *diag);
 
 /* A change that was not committed is rolled back. */

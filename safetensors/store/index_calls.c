@@ -48,7 +48,8 @@ static lmc_status change(const index_call *call, const char *name,
     st_index index;
     int is_new = 0;
     lmc_st_diag *const diag = call->store.diag;
-    lmc_status status = st_index_open(&index, call->store.path, call->call.options.allocator, &is_new, diag);
+    const st_index_how how = {.memory = call->call.options.allocator, .access = ST_DATABASE_MAKE};
+    lmc_status status = st_index_open(&index, call->store.path, &how, &is_new, diag);
     if (status == LMC_OK)
         status = st_index_begin(&index, diag);
     if (status == LMC_OK && name)

@@ -29,6 +29,7 @@ static inline void release(void *user, void *block)
 }
 
 static const lmc_allocator memory = {allocate, release, NULL};
+static const st_index_how how = {.memory = &memory};
 
 /* ---- models ---- */
 
@@ -72,7 +73,7 @@ static inline void fill_model(st_index_tensor *tensors, uint32_t family, uint32_
 static inline void open_index(st_index *index, const char *path)
 {
     int is_new = 0;
-    CU_ASSERT_EQUAL_FATAL(st_index_open(index, path, &memory, &is_new, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(st_index_open(index, path, &how, &is_new, &diag), LMC_OK);
 }
 
 static inline void begin(st_index *index)

@@ -15,7 +15,7 @@ static void use_index(const char *path)
     int is_new = 0;
     fill_model(wanted, 1, 500, 10);
     largest_nbytes = 0;
-    if (st_index_open(&index, path, &memory, &is_new, &diag) == LMC_OK) {
+    if (st_index_open(&index, path, &how, &is_new, &diag) == LMC_OK) {
         (void)st_index_list(&index, list_file, &listed, &diag);
         (void)st_index_search(&index, wanted, TENSOR_COUNT, NULL, NULL, hits, &diag);
         if (st_index_begin(&index, &diag) == LMC_OK) {
@@ -80,18 +80,18 @@ LMC_TEST(test_no_index)
     int is_new = 0;
     lmc_test_weights(bytes, sizeof bytes, 1);
     lmc_test_write(path, bytes, sizeof bytes);
-    CU_ASSERT_EQUAL(st_index_open(&index, path, &memory, &is_new, &diag), LMC_ERR_CORRUPT);
+    CU_ASSERT_EQUAL(st_index_open(&index, path, &how, &is_new, &diag), LMC_ERR_CORRUPT);
     st_index_close(&index);
     unlink(path);
     CU_ASSERT_EQUAL(symlink("index.sqlite", link), 0);
-    CU_ASSERT_EQUAL(st_index_open(&index, link, &memory, &is_new, &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(st_index_open(&index, link, &how, &is_new, &diag), LMC_ERR_CORRUPT);
     st_index_close(&index);
     CU_ASSERT_FALSE(lmc_test_exists(path));
     unlink(link);
-    CU_ASSERT_EQUAL(st_index_open(&index, lmc_test_path("none/index.sqlite"), &memory, &is_new, &diag),
+    CU_ASSERT_EQUAL(st_index_open(&index, lmc_test_path("none/index.sqlite"), &how, &is_new, &diag),
                     LMC_ERR_IO);
     st_index_close(&index);
-    CU_ASSERT_EQUAL(st_index_open(&index, lmc_test_dir, &memory, &is_new, &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(st_index_open(&index, lmc_test_dir, &how, &is_new, &diag), LMC_ERR_CORRUPT);
     st_index_close(&index);
 }
 
@@ -139,7 +139,7 @@ LMC_TEST(test_foreign_schema)
         int is_new = 0;
         make_index(path);
         change(path, changes[i]);
-        CU_ASSERT_EQUAL(st_index_open(&index, path, &memory, &is_new, &diag), LMC_ERR_CORRUPT);
+        CU_ASSERT_EQUAL(st_index_open(&index, path, &how, &is_new, &diag), LMC_ERR_CORRUPT);
         st_index_close(&index);
         unlink(path);
     }
@@ -221,7 +221,7 @@ LMC_TEST(test_hostile_journal)
     store_big_endian(name + length + 4, sum);
     memcpy(name + length + 8, magic, 8);
     lmc_test_write(journal_path, journal, 512 + 4 + length + 16);
-    CU_ASSERT_EQUAL(st_index_open(&index, path, &memory, &is_new, &diag), LMC_ERR_CORRUPT);
+    CU_ASSERT_EQUAL(st_index_open(&index, path, &how, &is_new, &diag), LMC_ERR_CORRUPT);
     st_index_close(&index);
     CU_ASSERT_TRUE(lmc_test_exists(victim));
     unlink(journal_path);
@@ -282,7 +282,7 @@ LMC_TEST(test_endless_schema)
     make_inner_page(bytes, 100, page_count + 1, page_count + 4);
     store_big_endian(bytes + 28, page_count + 4);
     lmc_test_write(path, bytes, nbytes + 4 * PAGE_NBYTES);
-    CU_ASSERT_EQUAL(st_index_open(&index, path, &memory, &is_new, &diag), LMC_ERR_CORRUPT);
+    CU_ASSERT_EQUAL(st_index_open(&index, path, &how, &is_new, &diag), LMC_ERR_CORRUPT);
     CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "interrupted"));
     st_index_close(&index);
     free(bytes);

@@ -41,12 +41,12 @@ LMC_TEST(test_round_trip)
     const char *const path = lmc_test_path("index.sqlite");
     st_index index;
     int is_new = 0;
-    CU_ASSERT_EQUAL_FATAL(st_index_open(&index, path, &memory, &is_new, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(st_index_open(&index, path, &how, &is_new, &diag), LMC_OK);
     CU_ASSERT_TRUE(is_new);
     CU_ASSERT_EQUAL(list_files(&index).count, 0);
     add_models(&index, 2);
     st_index_close(&index);
-    CU_ASSERT_EQUAL_FATAL(st_index_open(&index, path, &memory, &is_new, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(st_index_open(&index, path, &how, &is_new, &diag), LMC_OK);
     CU_ASSERT_FALSE(is_new);
     CU_ASSERT_STRING_EQUAL(list_files(&index).text, "m0 m0/x.lmc 1000 -5 6;m1 m1/x.lmc 1001 -5 6;");
     remove_model(&index, 0);

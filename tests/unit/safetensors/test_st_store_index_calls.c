@@ -6,7 +6,10 @@
 
 #include "lmc_store.h"
 
+#include <fcntl.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define COUNT 70000u
 
@@ -130,6 +133,8 @@ LMC_TEST(test_what_is_refused)
     const char *const none = lmc_test_path("none");
     const char *const wrong = lmc_test_path("wrong.sqlite");
     static const char *const names[] = {"far", "none"};
+    lmc_test_write(wrong, (const unsigned char *)"", 0);
+    CU_ASSERT_EQUAL(lmc_store_index_merge(all, wrong, NULL, NULL, &diag), LMC_ERR_CORRUPT);
     lmc_test_write(wrong, (const unsigned char *)"no index", 8);
     CU_ASSERT_EQUAL(lmc_store_index_predict(all, names + 1, 1, NULL, 0, &options, note, &diag), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_store_index_predict(none, names, 1, NULL, 0, &options, note, &diag), LMC_ERR_IO);
@@ -153,6 +158,40 @@ LMC_TEST(test_what_is_refused)
                     LMC_ERR_CANCELLED);
     CU_ASSERT_EQUAL(lmc_store_index_predict(all, names, 2, NULL, 0, NULL, ignore, &diag), LMC_ERR_ARG);
 }
+
+#ifdef F_GETLK
+/* 1 if another process finds that this one has announced a change to the database: SQLite locks this byte then. */
+static int has_lock(const char *path)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0x40000001, .l_len = 1};
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+        const int fd = open(path, O_RDWR);
+        _exit(fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? 1 : 0);
+    }
+    CU_ASSERT_EQUAL_FATAL(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status);
+}
+
+/* To close any descriptor of a file ends all locks that the process has on it. */
+LMC_TEST(test_locks_stay)
+{
+    static const char *const name = "far";
+    const char *const all = lmc_test_path("all.sqlite");
+    told told = {0};
+    lmc_store_index_options options = LMC_INIT(lmc_store_index_options);
+    options.common.user = &told;
+    sqlite3 *writer = NULL;
+    CU_ASSERT_EQUAL_FATAL(sqlite3_open(all, &writer), SQLITE_OK);
+    CU_ASSERT_EQUAL(sqlite3_exec(writer, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    CU_ASSERT_EQUAL(has_lock(all), 1);
+    CU_ASSERT_EQUAL(lmc_store_index_predict(all, &name, 1, NULL, 0, &options, note, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(has_lock(all), 1);
+    sqlite3_close(writer);
+    CU_ASSERT_EQUAL(has_lock(all), 0);
+}
+#endif
 
 /* Every damaged byte of the index gives a result or an error. */
 LMC_TEST(test_damage)
