@@ -273,20 +273,12 @@ static lmc_status open_and_update(st_catalog *catalog, const char *path, lmc_st_
     return status;
 }
 
-static void remove_index(const st_store_session *store)
-{
-    static const char *const names[] = {LMC_STORE_INDEX, LMC_STORE_INDEX "-journal", LMC_STORE_INDEX "-wal",
-                                        LMC_STORE_INDEX "-shm"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        (void)os_unlink(store->fd, names[i]);
-}
-
 /* Opens a new index: an empty file; where that cannot be, in memory. */
 static lmc_status remake_index(st_catalog *catalog, const char *path)
 {
     const st_store_session *const store = catalog->store;
     lmc_st_diag unused = {0};
-    remove_index(store);
+    st_store_remove_index(store);
     const lmc_status status = open_and_update(catalog, path, &unused);
     if (status == LMC_ERR_NOMEM)
         return st_fail_nomem(store->diag);
@@ -412,7 +404,7 @@ void st_catalog_forget(st_catalog *catalog, const char *name)
     st_index_rollback(&catalog->index);
     st_index_close(&catalog->index);
     catalog->is_open = 0;
-    remove_index(catalog->store);
+    st_store_remove_index(catalog->store);
 }
 
 static lmc_status note_file(st_catalog *catalog, const char *name, const char *folder,

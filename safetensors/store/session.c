@@ -91,11 +91,12 @@ static int tidy_name(int fd, const char *name)
     return st_remove_name(fd, name);
 }
 
-/* 1 if a store that never got its mark may have the name: nothing that the user could miss. */
+/* 1 if a store that never got its mark may have the name: nothing that the user could miss. An index is never there
+ * without the mark. */
 static int is_unborn_name(const char *name)
 {
     static const char *const beginnings[] = {LMC_STORE_LOCK, ST_STORE_TEMPORARY, ST_STORE_STAGED,
-                                             "." ST_STORE_STAGED, LMC_STORE_INDEX};
+                                             "." ST_STORE_STAGED};
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
         if (starts_with(name, beginnings[i]))
             return 1;
@@ -511,15 +512,23 @@ lmc_status st_store_begin(st_store_session *store, const char *path, st_store_ki
     return status;
 }
 
+void st_store_remove_index(const st_store_session *store)
+{
+    static const char *const names[] = {LMC_STORE_INDEX, LMC_STORE_INDEX "-journal", LMC_STORE_INDEX "-wal",
+                                        LMC_STORE_INDEX "-shm"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        (void)os_unlink(store->fd, names[i]);
+}
+
 /* After a failure: removes a directory that this session has made, and what it has made of one, while nothing else is
  * there. */
 static void take_back(st_store_session *store)
 {
     int has_mark = 1;
     if (store->is_new && store->models.count == 0 && store->lock_fd >= 0) {
-        (void)os_unlink(store->fd, mark_of(store));
         if (!store->models.is_run)
-            (void)os_unlink(store->fd, LMC_STORE_INDEX);
+            st_store_remove_index(store);
+        (void)os_unlink(store->fd, mark_of(store));
     }
     if (store->fd < 0 || st_folder_has(store->fd, mark_of(store), &has_mark) != 0 || has_mark)
         return;

@@ -55,6 +55,9 @@ void st_store_end(st_store_session *store, lmc_status status);
 /* Writes run.json; a store has no such list. Errors: IO, NOMEM. */
 lmc_status st_store_save(const st_store_session *store);
 
+/* Removes the index of a store. */
+void st_store_remove_index(const st_store_session *store);
+
 /* Path of a name in the store, or of a model's folder; to be released. NULL: out of memory. */
 char *st_store_path(const st_store_session *store, const char *name);
 char *st_store_model_path(const st_store_session *store, const char *name);

@@ -466,6 +466,24 @@ def test_directory_that_is_no_store(tool, directory, name):
     check(sorted(os.listdir(full)) == before, "something was made")
 
 
+@pytest.mark.parametrize("name", ["index.sqlite", "index.sqlite.bak", "index.sqlite-journal"])
+def test_index_of_another_program(tool, directory, name):
+    """A file that is named like the index of a store, without the mark of one, is the user's."""
+    full = os.path.join(directory, "full")
+    os.mkdir(full)
+    theirs = write(os.path.join(full, name), b"a database")
+    for path in (write(os.path.join(directory, "junk.safetensors"), b"junk"), small(directory)):
+        tool.run("store", "add", full, path).expect(2, "is not a store", "not empty")
+    check(os.listdir(full) == [name] and read(theirs) == b"a database", "the file was touched")
+
+
+def test_failed_first_model_leaves_nothing(tool, directory):
+    junk = write(os.path.join(directory, "junk.safetensors"), b"junk")
+    os.mkdir(place(directory))
+    tool.run("store", "add", place(directory), junk).expect(1)
+    check(os.listdir(place(directory)) == [], "something is left in the directory")
+
+
 def test_store_in_a_model(tool, directory):
     root = write_directory(directory, "m", llm(layers=1))
     store = os.path.join(root, "store")
