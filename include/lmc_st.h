@@ -14,7 +14,9 @@
  *  - `diag` comes last and may be NULL. The caller owns it. Every call that takes it sets it, also after a success.
  *  - What can fail returns an lmc_status. A search returns 1, or 0 if nothing was found.
  *  - Paths are NUL-terminated. Names of tensors have a length: they may hold any character, NUL included.
- *  - There is no global state, and nothing is printed. Different handles and calls may be used by several threads.
+ *  - Nothing is printed. Different handles and calls may be used by several threads. There is no global state but that
+ *    of lmc.h and of SQLite: a call that uses the index of a store initialises SQLite in the process. While it lasts, a
+ *    VFS named "lmc-store" is registered.
  *  - LMC_INIT() sets the size and the defaults of a struct, which are all 0. A struct_size that the library does not
  *    know is rejected with LMC_ERR_ARG. Options are NULL for the defaults.
  *  - Calls of this header are stable, as those of lmc.h. Calls that may change in any minor version are in

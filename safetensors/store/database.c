@@ -82,7 +82,8 @@ static const char *const statement_sql[ST_SQL_COUNT] = {
 
 static sqlite3_vfs vfs;
 static sqlite3_vfs *vfs_below;
-static int vfs_result;
+static size_t vfs_user_count; /* open indexes */
+static pthread_mutex_t vfs_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* A journal can name a second one, which SQLite then deletes: a hostile journal could name any file. A write-ahead log
  * would be mapped into memory. An index has neither. */
@@ -95,17 +96,34 @@ static int open_file(sqlite3_vfs *self, const char *name, sqlite3_file *file, in
     return vfs_below->xOpen(self, name, file, flags, flags_out);
 }
 
-static void register_vfs(void)
+/* The VFS is registered as long as an index is open: SQLite may outlast this code, and would go on asking it. */
+static lmc_status take_vfs(st_database *database, lmc_st_diag *diag)
 {
-    vfs_result = sqlite3_initialize();
-    vfs_below = vfs_result == SQLITE_OK ? sqlite3_vfs_find(NULL) : NULL;
-    if (!vfs_below)
-        return;
-    vfs = *vfs_below;
-    vfs.pNext = NULL;
-    vfs.zName = VFS_NAME;
-    vfs.xOpen = open_file;
-    vfs_result = sqlite3_vfs_register(&vfs, 0);
+    (void)pthread_mutex_lock(&vfs_mutex);
+    int result = SQLITE_OK;
+    if (vfs_user_count == 0) {
+        result = sqlite3_initialize();
+        vfs_below = result == SQLITE_OK ? sqlite3_vfs_find(NULL) : NULL;
+        if (vfs_below) {
+            vfs = *vfs_below;
+            vfs.pNext = NULL;
+            vfs.zName = VFS_NAME;
+            vfs.xOpen = open_file;
+            result = sqlite3_vfs_register(&vfs, 0);
+        }
+    }
+    database->has_vfs = result == SQLITE_OK && vfs_below;
+    vfs_user_count += (size_t)database->has_vfs;
+    (void)pthread_mutex_unlock(&vfs_mutex);
+    return database->has_vfs ? LMC_OK : st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "SQLite does not start");
+}
+
+static void give_back_vfs(void)
+{
+    (void)pthread_mutex_lock(&vfs_mutex);
+    if (--vfs_user_count == 0)
+        (void)sqlite3_vfs_unregister(&vfs);
+    (void)pthread_mutex_unlock(&vfs_mutex);
 }
 
 /* ---- opening ---- */
@@ -256,15 +274,12 @@ static lmc_status check_kind(const char *path, st_database_access access, lmc_st
 lmc_status st_database_open(st_database *database, const char *path, st_database_access access, int *is_new,
                             lmc_st_diag *diag)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int64_t page_count = 0;
     memset(database, 0, sizeof *database);
     *is_new = 0;
     if (path)
         LMC_TRY(check_kind(path, access, diag));
-    (void)pthread_once(&once, register_vfs);
-    if (vfs_result != SQLITE_OK || !vfs_below)
-        return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "SQLite does not start");
+    LMC_TRY(take_vfs(database, diag));
     int result =
         sqlite3_open_v2(path ? path : ":memory:", &database->handle,
                         (access == ST_DATABASE_MAKE ? SQLITE_OPEN_CREATE : 0) | SQLITE_OPEN_READWRITE |
@@ -292,6 +307,8 @@ void st_database_close(st_database *database)
     for (size_t i = 0; i < ST_SQL_COUNT; i++)
         (void)sqlite3_finalize(database->statements[i]);
     (void)sqlite3_close(database->handle);
+    if (database->has_vfs)
+        give_back_vfs();
     memset(database, 0, sizeof *database);
 }
 

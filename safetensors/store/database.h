@@ -36,6 +36,7 @@ typedef enum st_sql {
 
 typedef struct st_database {
     sqlite3 *handle;
+    int has_vfs; /* it uses the VFS of this library */
     sqlite3_stmt *statements[ST_SQL_COUNT];
     unsigned progress_count,
         progress_max; /* how often SQLite said in one step that it is at work, and may say so */

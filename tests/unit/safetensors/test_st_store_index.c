@@ -27,6 +27,22 @@ static int64_t query(st_index *index, const char *sql)
     return number;
 }
 
+/* SQLite knows nothing of this library once no index is open. */
+LMC_TEST(test_vfs)
+{
+    st_index one;
+    st_index two;
+    for (unsigned i = 0; i < 2; i++) {
+        open_index(&one, NULL);
+        open_index(&two, NULL);
+        st_index_close(&one);
+        CU_ASSERT_PTR_NOT_NULL(sqlite3_vfs_find("lmc-store"));
+        add_models(&two, 1);
+        st_index_close(&two);
+        CU_ASSERT_PTR_NULL(sqlite3_vfs_find("lmc-store"));
+    }
+}
+
 /* ---- files ---- */
 
 static listed list_files(st_index *index)
