@@ -145,10 +145,10 @@ static lmc_status store_model(addition *addition)
         status = stage_alone(addition);
     if (status == LMC_OK && !st_model_copy(&model, &addition->model, memory))
         status = st_fail_nomem(store->diag);
-    if (status == LMC_OK) {
-        st_chooser_forget(chooser);
+    if (status == LMC_OK)
+        status = st_chooser_forget(chooser);
+    if (status == LMC_OK)
         status = st_store_put(store, &model);
-    }
     st_model_free(&model, memory);
     status = st_chooser_end(chooser, status);
     st_release(memory, name);

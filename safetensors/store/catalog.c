@@ -287,20 +287,19 @@ static lmc_status remake_index(st_catalog *catalog, const char *path)
     return status == LMC_OK ? LMC_OK : open_and_update(catalog, NULL, store->diag);
 }
 
-/* Opens the index. A file that does not serve is replaced. */
+/* Opens the index. One that is damaged is replaced; one that is busy, or cannot be read or written, is left alone. */
 static lmc_status open_index(st_catalog *catalog)
 {
     const st_store_session *const store = catalog->store;
-    lmc_st_diag unused = {0};
+    const lmc_st_diag before = *store->diag;
     char *const path = st_store_path(store, LMC_STORE_INDEX);
     if (!path)
         return st_fail_nomem(store->diag);
-    lmc_status status = open_and_update(catalog, path, &unused);
-    if (status == LMC_ERR_NOMEM)
-        status = st_fail_nomem(store->diag);
-    else if (status == LMC_ERR_CANCELLED)
-        status = st_fail_cancelled(store->diag);
-    else if (status != LMC_OK)
+    st_diag_set_file(store->diag, path);
+    lmc_status status = open_and_update(catalog, path, store->diag);
+    if (status == LMC_OK || status == LMC_ERR_CORRUPT)
+        *store->diag = before;
+    if (status == LMC_ERR_CORRUPT)
         status = remake_index(catalog, path);
     st_release(store->options->allocator, path);
     return status;
@@ -390,21 +389,25 @@ const char *st_catalog_inner_path(const char *model_path, const char *file_path)
     return is_inside ? lmc_path_inside(model_path, file_path) : lmc_last_component(file_path);
 }
 
-void st_catalog_forget(st_catalog *catalog, const char *name)
+lmc_status st_catalog_forget(st_catalog *catalog, const char *name)
 {
-    lmc_st_diag unused = {0};
-    lmc_status status = st_index_begin(&catalog->index, &unused);
+    lmc_st_diag *const diag = catalog->store->diag;
+    const lmc_st_diag before = *diag;
+    lmc_status status = st_index_begin(&catalog->index, diag);
     if (status == LMC_OK)
-        status = st_index_remove_model(&catalog->index, name, &unused);
+        status = st_index_remove_model(&catalog->index, name, diag);
     if (status == LMC_OK)
-        status = st_index_commit(&catalog->index, &unused);
+        status = st_index_commit(&catalog->index, diag);
     if (status == LMC_OK)
-        return;
-    /* an index that says what is not true any more goes */
+        return status;
     st_index_rollback(&catalog->index);
+    if (status != LMC_ERR_CORRUPT)
+        return status;
+    *diag = before;
     st_index_close(&catalog->index);
     catalog->is_open = 0;
     st_store_remove_index(catalog->store);
+    return LMC_OK;
 }
 
 static lmc_status note_file(st_catalog *catalog, const char *name, const char *folder,

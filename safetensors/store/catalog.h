@@ -1,6 +1,7 @@
 /*
  * catalog.h - the archives of a store and their sketches: the index (store/index.h) is brought up to date by the
- * folders of models. What is damaged in the index, or not writable, is made again, in memory if need be.
+ * folders of models. A damaged index is made again, in memory if need be. One that is busy, or cannot be read or
+ * written, is left alone, and the call fails.
  */
 #ifndef LMC_SAFETENSORS_STORE_CATALOG_H
 #define LMC_SAFETENSORS_STORE_CATALOG_H
@@ -66,9 +67,9 @@ typedef struct st_sketched_file {
  * is found. Error: NOMEM. */
 lmc_status st_catalog_find_missing(const st_store_session *store, char **paths);
 
-/* Forgets in the index what a model was, before it becomes another: what the index has of a model must be there. An
- * index that cannot be changed is removed. */
-void st_catalog_forget(st_catalog *catalog, const char *name);
+/* Forgets in the index what a model was, before it becomes another: what the index has of a model must be there. A
+ * damaged index is removed. Errors: IO, NOMEM, CANCELLED. */
+lmc_status st_catalog_forget(st_catalog *catalog, const char *name);
 
 /* Notes in the index what a model that was stored just now has. */
 lmc_status st_catalog_note(st_catalog *catalog, const char *name, const st_sketched_file *files,

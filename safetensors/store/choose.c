@@ -311,9 +311,9 @@ lmc_status st_chooser_begin(st_chooser **chooser, st_store_session *store, const
     return LMC_OK;
 }
 
-void st_chooser_forget(st_chooser *chooser)
+lmc_status st_chooser_forget(st_chooser *chooser)
 {
-    st_catalog_forget(&chooser->catalog, chooser->name);
+    return st_catalog_forget(&chooser->catalog, chooser->name);
 }
 
 int st_chooser_has_chosen(const st_chooser *chooser)

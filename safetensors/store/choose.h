@@ -25,8 +25,9 @@ typedef struct st_choice_limits {
 lmc_status st_chooser_begin(st_chooser **chooser, st_store_session *store, const char *name, const char *path,
                             const st_choice_limits *limits, st_options *options);
 
-/* Forgets in the index what the model was, before it becomes another: what the index has of a model must be there. */
-void st_chooser_forget(st_chooser *chooser);
+/* Forgets in the index what the model was, before it becomes another: what the index has of a model must be there.
+ * Errors: IO, NOMEM, CANCELLED. */
+lmc_status st_chooser_forget(st_chooser *chooser);
 
 /* 1 if a file was given a base so far. */
 int st_chooser_has_chosen(const st_chooser *chooser);

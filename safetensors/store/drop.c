@@ -230,7 +230,7 @@ static lmc_status store_again(const rebase *rebase, const char *plain)
         st_models_set_depths(&store->models);
     } else {
         if (status == LMC_OK && chooser)
-            st_chooser_forget(chooser);
+            status = st_chooser_forget(chooser);
         if (status == LMC_OK)
             status = st_store_put(store, &model);
         status = st_chooser_end(chooser, status);

@@ -249,7 +249,7 @@ lmc_status st_relatives_find(st_relatives *relatives, size_t count, const unsign
         return LMC_OK;
     const lmc_st_diag diag = *relatives->diag;
     lmc_status status = find_best(relatives);
-    if (status != LMC_ERR_CORRUPT && status != LMC_ERR_IO)
+    if (status != LMC_ERR_CORRUPT)
         return status;
     *relatives->diag = diag;
     LMC_TRY(st_catalog_rebuild(relatives->catalog));

@@ -118,6 +118,25 @@ def test_index_of_an_older_state(tool, directory):
     check([bases_of(entries[name]) for name in ("of base", "of new")] == [["base"], ["new"]], str(entries))
 
 
+def test_index_cannot_be_read(tool, directory):
+    """It is not thrown away."""
+    store, made = family(tool, directory)
+    index = os.path.join(store, "index.sqlite")
+    made["new"] = write_file(os.path.join(directory, "made"), "new", tuned(llm(), seed=8))
+    for folder, folders, files in os.walk(store):
+        for name in folders + files:
+            os.chmod(os.path.join(folder, name), 0o777)
+    os.chmod(store, 0o777)
+    os.chmod(index, 0)
+    user = as_nobody(tool, directory)
+    before = os.stat(index).st_ino
+    tool.run("store", "add", store, made["new"], **user).expect(3, "index.sqlite: ", "unable to open")
+    check(os.stat(index).st_ino == before, "the index was replaced")
+    os.chmod(index, 0o666)
+    tool.run("store", "add", store, made["new"], **user).expect(0)
+    check_store(tool, store, made)
+
+
 @pytest.mark.parametrize("lost", ["config.json", "model-00001-of-00002.safetensors.lmc"])
 def test_file_is_lost(tool, directory, lost):
     """A file that somebody has removed: verify and restore tell, until the model is added again."""
