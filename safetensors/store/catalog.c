@@ -95,7 +95,9 @@ static lmc_status list_files(st_catalog *catalog)
         status = list_model(&listing, i);
     if (catalog->count > 1)
         qsort(catalog->files, catalog->count, sizeof *catalog->files, compare_paths);
-    return status;
+    catalog->by_id =
+        st_allocate_array(catalog->store->options->allocator, catalog->count + 1, sizeof *catalog->by_id);
+    return status != LMC_OK || catalog->by_id ? status : st_fail_nomem(catalog->store->diag);
 }
 
 /* ---- sketches ---- */
@@ -330,11 +332,18 @@ lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store)
     *catalog = (st_catalog){.store = store};
     LMC_TRY(list_files(catalog));
     LMC_TRY(open_index(catalog));
-    catalog->by_id = st_allocate_array(store->options->allocator, catalog->count + 1, sizeof *catalog->by_id);
-    if (!catalog->by_id)
-        return st_fail_nomem(store->diag);
     list_ids(catalog);
     return LMC_OK;
+}
+
+lmc_status st_catalog_remake(st_store_session *store)
+{
+    st_catalog catalog = {.store = store};
+    lmc_status status = list_files(&catalog);
+    if (status == LMC_OK)
+        status = st_catalog_rebuild(&catalog);
+    st_catalog_close(&catalog);
+    return status;
 }
 
 lmc_status st_catalog_rebuild(st_catalog *catalog)

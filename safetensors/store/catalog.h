@@ -36,6 +36,9 @@ typedef struct st_catalog {
 lmc_status st_catalog_open(st_catalog *catalog, st_store_session *store);
 void st_catalog_close(st_catalog *catalog);
 
+/* Makes the index of the session's store from its archives, whatever the old one is. Errors: as st_catalog_open(). */
+lmc_status st_catalog_remake(st_store_session *store);
+
 /* The files and models of an index alone, whose store need not be on this machine. The session has options and diag,
  * and gets the list of models: their names. Free with st_catalog_close(), and the models, in every case. Errors:
  * CORRUPT, IO, NOMEM. */

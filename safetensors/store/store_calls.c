@@ -275,17 +275,6 @@ lmc_status lmc_store_plan(const char *store_dir, const lmc_store_plan_options *g
     return st_call_end(&call.call, status);
 }
 
-/* Makes the index from the archives. */
-static lmc_status remake_index(st_store_session *session)
-{
-    st_catalog catalog;
-    lmc_status status = st_catalog_open(&catalog, session);
-    if (status == LMC_OK)
-        status = st_catalog_rebuild(&catalog);
-    st_catalog_close(&catalog);
-    return status;
-}
-
 lmc_status lmc_store_repair(const char *store_dir, const lmc_store_drop_options *given, lmc_st_diag *diag)
 {
     store_call call;
@@ -297,7 +286,7 @@ lmc_status lmc_store_repair(const char *store_dir, const lmc_store_drop_options 
         status = st_store_begin(&session, store_dir, ST_STORE_OF_EITHER, ST_STORE_REPAIR, &call.call.options,
                                 call.call.diag);
         if (status == LMC_OK && !session.models.is_run)
-            status = remake_index(&session);
+            status = st_catalog_remake(&session);
         st_store_end(&session, status);
     }
     return st_call_end(&call.call, status);

@@ -119,7 +119,7 @@ def test_index_of_an_older_state(tool, directory):
 
 
 def test_index_cannot_be_read(tool, directory):
-    """It is not thrown away."""
+    """It is not thrown away: that is left to repair."""
     store, made = family(tool, directory)
     index = os.path.join(store, "index.sqlite")
     made["new"] = write_file(os.path.join(directory, "made"), "new", tuned(llm(), seed=8))
@@ -132,9 +132,23 @@ def test_index_cannot_be_read(tool, directory):
     before = os.stat(index).st_ino
     tool.run("store", "add", store, made["new"], **user).expect(3, "index.sqlite: ", "unable to open")
     check(os.stat(index).st_ino == before, "the index was replaced")
-    os.chmod(index, 0o666)
+    tool.run("store", "repair", store, **user).expect(0)
     tool.run("store", "add", store, made["new"], **user).expect(0)
+    check(os.stat(index).st_size > 0, "there is no new index")
     check_store(tool, store, made)
+
+
+def test_repair_reads_each_archive_once(tool, directory):
+    store, _ = family(tool, directory)
+    faults = Faults(tool, store)
+    counts = []
+    for is_there in (True, False):
+        if not is_there:
+            os.unlink(os.path.join(store, "index.sqlite"))
+        result, calls = faults.run("pread:1:0:s0", "store", "repair", store)
+        check(result.status == 0, result.stderr)
+        counts.append(len(calls))
+    check(0 < counts[1] <= counts[0], "reads with and without an index: %s" % counts)
 
 
 @pytest.mark.parametrize("lost", ["config.json", "model-00001-of-00002.safetensors.lmc"])
