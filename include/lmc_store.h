@@ -256,6 +256,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_open_tensor(const char *store_dir, co
  * For programs that add models from many machines: sketches are made there, one program merges them and determines the
  * bases of each model, and the models are converted where their bases have been copied. An index file is one like
  * STORE/index.sqlite (docs/store.md). The store that it describes need not be on this machine. The file is not trusted.
+ * Another process that changes it is waited for, 10 seconds at most (LMC_ERR_IO then); *cancel ends the wait.
  * Errors of calls that take index_path: LMC_ERR_IO, LMC_ERR_CORRUPT (no index, or a damaged one; it is not made again),
  * LMC_ERR_NOMEM, LMC_ERR_CANCELLED. */
 
@@ -267,8 +268,8 @@ typedef struct lmc_store_index_options {
 } lmc_store_index_options;
 
 /* Adds the sketches of a model to an index, which is made if there is none. `path`: as for lmc_store_add(); it is not
- * stored anywhere. What the index had of `name` is replaced; it stays after a failure, and so does an index that was
- * made. Errors also: LMC_ERR_ARG (the name is not valid), as lmc_st_convert(). */
+ * stored anywhere. What the index had of `name` is replaced; it stays after a failure. The index is made and locked
+ * after all sketches have been made. Errors also: LMC_ERR_ARG (the name is not valid), as lmc_st_convert(). */
 LMC_NODISCARD LMC_API lmc_status lmc_store_index_add(const char *index_path, const char *name,
                                                      const char *path, const lmc_store_index_options *options,
                                                      lmc_st_diag *diag);

@@ -78,7 +78,8 @@ lmc_status st_catalog_open_alone(st_catalog *catalog, st_store_session *store, c
     int is_new = 0;
     *catalog = (st_catalog){.store = store, .is_alone = 1};
     store->models = (st_models){.memory = memory};
-    const st_index_how how = {.memory = memory, .access = ST_DATABASE_CHANGE};
+    const st_index_how how = {
+        .memory = memory, .cancel = store->options->cancel, .access = ST_DATABASE_CHANGE};
     catalog->is_open = 1;
     lmc_status status = st_index_open(&catalog->index, index_path, &how, &is_new, store->diag);
     if (status == LMC_OK)

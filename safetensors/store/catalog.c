@@ -264,7 +264,9 @@ static lmc_status update(st_catalog *catalog, lmc_st_diag *diag)
 
 static lmc_status open_and_update(st_catalog *catalog, const char *path, lmc_st_diag *diag)
 {
-    const st_index_how how = {.memory = catalog->store->options->allocator, .access = ST_DATABASE_MAKE};
+    const st_options *const options = catalog->store->options;
+    const st_index_how how = {
+        .memory = options->allocator, .cancel = options->cancel, .access = ST_DATABASE_MAKE};
     int is_new = 0;
     lmc_status status = st_index_open(&catalog->index, path, &how, &is_new, diag);
     if (status == LMC_OK)
@@ -498,7 +500,9 @@ lmc_status st_catalog_find_missing(const st_store_session *store, char **paths)
     missing missing = {store, paths};
     lmc_st_diag unused = {0};
     st_index index;
-    const st_index_how how = {.memory = store->options->allocator, .access = ST_DATABASE_CHANGE};
+    const st_options *const options = store->options;
+    const st_index_how how = {
+        .memory = options->allocator, .cancel = options->cancel, .access = ST_DATABASE_CHANGE};
     int is_new = 0;
     if (store->models.is_run)
         return LMC_OK;
@@ -509,6 +513,8 @@ lmc_status st_catalog_find_missing(const st_store_session *store, char **paths)
     if (status == LMC_OK)
         status = st_index_list(&index, look_for_file, &missing, &unused);
     st_index_close(&index);
-    st_release(store->options->allocator, path);
-    return status == LMC_ERR_NOMEM ? st_fail_nomem(store->diag) : LMC_OK;
+    st_release(options->allocator, path);
+    return status == LMC_ERR_NOMEM       ? st_fail_nomem(store->diag)
+           : status == LMC_ERR_CANCELLED ? st_fail_cancelled(store->diag)
+                                         : LMC_OK;
 }

@@ -26,7 +26,9 @@
 #define STEP_PROGRESS_MAX 50000
 #define OPEN_PROGRESS_MAX 1000
 
+/* How long another process's change is waited for, and after how long it is looked at again. */
 #define BUSY_MS 10000
+#define BUSY_STEP_MS 20
 
 /* A blob, a text or a statement is never longer; a file with so many tensors is none. */
 #define VALUE_NBYTES_MAX (1 << 30)
@@ -134,6 +136,9 @@ lmc_status st_database_fail(const st_database *database, int result, lmc_st_diag
     switch (result & 0xff) {
     case SQLITE_NOMEM: return st_fail_nomem(diag);
     case SQLITE_BUSY:
+        if (st_is_cancelled(database->cancel))
+            return st_fail_cancelled(diag);
+        return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "the index of the store: %s", text);
     case SQLITE_LOCKED:
     case SQLITE_IOERR:
     case SQLITE_FULL:
@@ -151,6 +156,16 @@ static int count_progress(void *user)
     return ++database->progress_count > database->progress_max;
 }
 
+/* Returns 1 to try again. */
+static int wait_while_busy(void *user, int count)
+{
+    const st_database *const database = user;
+    if (count >= BUSY_MS / BUSY_STEP_MS || st_is_cancelled(database->cancel))
+        return 0;
+    os_sleep_ms(BUSY_STEP_MS);
+    return 1;
+}
+
 /* Sets what makes SQLite careful, before it reads anything. */
 static int set_up(st_database *database)
 {
@@ -165,7 +180,7 @@ static int set_up(st_database *database)
     database->progress_max = OPEN_PROGRESS_MAX;
     sqlite3_progress_handler(handle, PROGRESS_INSTRUCTION_COUNT, count_progress, database);
     (void)sqlite3_extended_result_codes(handle, 1);
-    (void)sqlite3_busy_timeout(handle, BUSY_MS);
+    (void)sqlite3_busy_handler(handle, wait_while_busy, database);
     (void)sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, VALUE_NBYTES_MAX);
     (void)sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0);
     (void)sqlite3_limit(handle, SQLITE_LIMIT_TRIGGER_DEPTH, 0);
@@ -271,11 +286,12 @@ static lmc_status check_kind(const char *path, st_database_access access, lmc_st
                                                    : "device or pipe");
 }
 
-lmc_status st_database_open(st_database *database, const char *path, st_database_access access, int *is_new,
-                            lmc_st_diag *diag)
+lmc_status st_database_open(st_database *database, const char *path, st_database_access access,
+                            const volatile int *cancel, int *is_new, lmc_st_diag *diag)
 {
     int64_t page_count = 0;
     memset(database, 0, sizeof *database);
+    database->cancel = cancel;
     *is_new = 0;
     if (path)
         LMC_TRY(check_kind(path, access, diag));

@@ -36,7 +36,8 @@ typedef enum st_sql {
 
 typedef struct st_database {
     sqlite3 *handle;
-    int has_vfs; /* it uses the VFS of this library */
+    int has_vfs;                /* it uses the VFS of this library */
+    const volatile int *cancel; /* ends a wait for another process; may be NULL */
     sqlite3_stmt *statements[ST_SQL_COUNT];
     unsigned progress_count,
         progress_max; /* how often SQLite said in one step that it is at work, and may say so */
@@ -52,12 +53,13 @@ typedef enum st_database_access {
  * file. Nothing but SQLite opens the file: to close any other descriptor of it would end the locks that this process
  * has. *is_new: it was made. *database must stay where it is until st_database_close(), which follows even after a
  * failure.
- * Errors: CORRUPT if it is no index of this version, whatever else it is; IO, NOMEM. */
-lmc_status st_database_open(st_database *database, const char *path, st_database_access access, int *is_new,
-                            lmc_st_diag *diag);
+ * Another process that changes the file is waited for, in every call, for 10 seconds at most.
+ * Errors: CORRUPT if it is no index of this version, whatever else it is; IO, NOMEM, CANCELLED. */
+lmc_status st_database_open(st_database *database, const char *path, st_database_access access,
+                            const volatile int *cancel, int *is_new, lmc_st_diag *diag);
 void st_database_close(st_database *database);
 
-/* Fails with what SQLite's result means: CORRUPT, NOMEM or IO. */
+/* Fails with what SQLite's result means: CORRUPT, NOMEM, IO or CANCELLED. */
 lmc_status st_database_fail(const st_database *database, int result, lmc_st_diag *diag);
 
 /* Gets a statement ready, with the first `count` of its parameters set to these integers. It must be reset with

@@ -46,7 +46,8 @@ lmc_status st_index_open(st_index *index, const char *path, const st_index_how *
     *is_new = 0;
     if (path)
         LMC_TRY(find_true_path(path, how->memory, &true_path, diag));
-    const lmc_status status = st_database_open(&index->database, true_path, how->access, is_new, diag);
+    const lmc_status status =
+        st_database_open(&index->database, true_path, how->access, how->cancel, is_new, diag);
     st_release(how->memory, true_path);
     return status;
 }

@@ -19,12 +19,13 @@ typedef struct st_index {
 /* How an index is used. */
 typedef struct st_index_how {
     const lmc_allocator *memory; /* must outlive the index */
+    const volatile int *cancel;  /* likewise; ends a wait for another process; may be NULL */
     st_database_access access;
 } st_index_how;
 
 /* Opens the index at `path`; NULL: one in memory. The directory must exist; the file may not be a link, or be reached by
  * one. *index must stay where it is. *is_new: it was made and is empty. st_index_close() follows, even after a failure.
- * Errors: CORRUPT if the file is damaged, of another version or no index; IO; NOMEM. */
+ * Errors: CORRUPT if the file is damaged, of another version or no index; IO; NOMEM; CANCELLED. */
 lmc_status st_index_open(st_index *index, const char *path, const st_index_how *how, int *is_new,
                          lmc_st_diag *diag);
 
@@ -32,7 +33,7 @@ lmc_status st_index_open(st_index *index, const char *path, const st_index_how *
 void st_index_close(st_index *index);
 
 /* All changes are made between these two calls. begin waits for another process for 10 seconds; then it fails with IO.
- * Errors of all calls below: CORRUPT, IO, NOMEM. After a failure of a change: st_index_rollback(). */
+ * Errors of all calls below: CORRUPT, IO, NOMEM, CANCELLED. After a failure of a change: st_index_rollback(). */
 lmc_status st_index_begin(st_index *index, lmc_st_diag *diag);
 lmc_status st_index_commit(st_index *index, lmc_st_diag *diag);
 void st_index_rollback(st_index *index);

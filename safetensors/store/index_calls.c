@@ -41,14 +41,16 @@ static lmc_status end(index_call *call, lmc_status status)
     return st_call_end(&call->call, status);
 }
 
-/* Replaces what the index has of a model, or of all (NULL), by what `add` adds. */
+/* Replaces what the index has of a model, or of all (NULL), by what `add` adds. Other processes wait for that. */
 static lmc_status change(const index_call *call, const char *name,
                          lmc_status (*add)(void *user, st_index *index), void *user)
 {
     st_index index;
     int is_new = 0;
     lmc_st_diag *const diag = call->store.diag;
-    const st_index_how how = {.memory = call->call.options.allocator, .access = ST_DATABASE_MAKE};
+    const st_options *const options = &call->call.options;
+    const st_index_how how = {
+        .memory = options->allocator, .cancel = options->cancel, .access = ST_DATABASE_MAKE};
     lmc_status status = st_index_open(&index, call->store.path, &how, &is_new, diag);
     if (status == LMC_OK)
         status = st_index_begin(&index, diag);
@@ -67,41 +69,66 @@ static lmc_status change(const index_call *call, const char *name,
 /* A model whose sketches are made. */
 typedef struct sketching {
     const index_call *call;
-    st_index *index;
     const char *name;
     const char *path;
+    st_buffer room; /* st_sketched_file, with the paths that the archives would have in the store */
+    size_t count;
 } sketching;
 
 /* An st_source_fn. */
-static lmc_status add_source(void *user, const st_source *source, lmc_st_diag *diag)
+static lmc_status sketch_source(void *user, const st_source *source, lmc_st_diag *diag)
 {
-    const sketching *const sketching = user;
+    sketching *const sketching = user;
     const lmc_allocator *const memory = sketching->call->call.options.allocator;
     const char *const inner =
         st_catalog_inner_path(sketching->path, ((const lmc_st_file *)source->owner)->path);
     char *const folder = lmc_path_join(memory, "", sketching->name, LMC_ARCHIVE_SUFFIX);
-    char *const path = folder ? lmc_path_join(memory, folder, inner, LMC_ARCHIVE_SUFFIX) : NULL;
-    st_index_tensor *tensors = NULL;
-    lmc_status status = path ? st_catalog_sketch(source, memory, &tensors, diag) : st_fail_nomem(diag);
-    if (status == LMC_OK)
-        status = st_index_add_file(sketching->index, sketching->name, path, 0, 0, tensors,
-                                   source->header->tensor_count, NULL, diag);
-    st_release(memory, tensors);
-    st_release(memory, path);
+    st_sketched_file file = {.path = folder ? lmc_path_join(memory, folder, inner, LMC_ARCHIVE_SUFFIX) : NULL,
+                             .tensor_count = source->header->tensor_count};
+    unsigned char *const place =
+        st_buffer_extend(memory, &sketching->room, sketching->count * sizeof file, sizeof file);
+    const lmc_status status =
+        file.path && place ? st_catalog_sketch(source, memory, &file.tensors, diag) : st_fail_nomem(diag);
     st_release(memory, folder);
+    if (place) {
+        memcpy(place, &file, sizeof file);
+        sketching->count++;
+    } else {
+        st_release(memory, file.path);
+    }
     return status;
 }
 
-static lmc_status add_sources(void *user, st_index *index)
+static lmc_status sketch_model(sketching *sketching)
 {
-    sketching *const sketching = user;
     const st_options *const options = &sketching->call->call.options;
     lmc_st_diag *const diag = sketching->call->store.diag;
-    sketching->index = index;
     st_diag_set_file(diag, sketching->path);
     return st_is_directory(sketching->path, options)
-               ? st_tree_visit_sources(sketching->path, options, add_source, user, diag)
-               : st_convert_visit_file(sketching->path, options, add_source, user, diag);
+               ? st_tree_visit_sources(sketching->path, options, sketch_source, sketching, diag)
+               : st_convert_visit_file(sketching->path, options, sketch_source, sketching, diag);
+}
+
+static lmc_status add_files(void *user, st_index *index)
+{
+    const sketching *const sketching = user;
+    const st_sketched_file *const files = (const st_sketched_file *)(const void *)sketching->room.bytes;
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < sketching->count && status == LMC_OK; i++)
+        status = st_index_add_file(index, sketching->name, files[i].path, 0, 0, files[i].tensors,
+                                   files[i].tensor_count, NULL, sketching->call->store.diag);
+    return status;
+}
+
+static void free_sketches(sketching *sketching)
+{
+    const lmc_allocator *const memory = sketching->call->call.options.allocator;
+    const st_sketched_file *const files = (const st_sketched_file *)(const void *)sketching->room.bytes;
+    for (size_t i = 0; i < sketching->count; i++) {
+        st_release(memory, files[i].path);
+        st_release(memory, files[i].tensors);
+    }
+    st_buffer_free(memory, &sketching->room);
 }
 
 lmc_status lmc_store_index_add(const char *index_path, const char *name, const char *path,
@@ -116,8 +143,13 @@ lmc_status lmc_store_index_add(const char *index_path, const char *name, const c
         status = st_fail(call.store.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                          "cannot be stored under this name, which %s", fault);
     }
-    if (status == LMC_OK)
-        status = change(&call, name, add_sources, &sketching);
+    if (status == LMC_OK) /* others need not wait for this */
+        status = sketch_model(&sketching);
+    if (status == LMC_OK) {
+        st_diag_set_file(call.store.diag, index_path);
+        status = change(&call, name, add_files, &sketching);
+    }
+    free_sketches(&sketching);
     return end(&call, status);
 }
 

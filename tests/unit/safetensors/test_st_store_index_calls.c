@@ -10,6 +10,7 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define COUNT 70000u
 
@@ -158,6 +159,27 @@ LMC_TEST(test_what_is_refused)
     CU_ASSERT_EQUAL(lmc_store_index_merge(all, lmc_test_path("two.sqlite"), NULL, &options, &diag),
                     LMC_ERR_CANCELLED);
     CU_ASSERT_EQUAL(lmc_store_index_predict(all, names, 2, NULL, 0, NULL, ignore, &diag), LMC_ERR_ARG);
+}
+
+/* A program that changes the index is waited for, but no longer than the caller wants; not by what makes sketches. */
+LMC_TEST(test_busy_index)
+{
+    const char *const all = lmc_test_path("all.sqlite");
+    const volatile int cancel = 1;
+    const time_t start = time(NULL);
+    lmc_store_index_options options = LMC_INIT(lmc_store_index_options);
+    options.common.cancel = &cancel;
+    sqlite3 *writer = NULL;
+    CU_ASSERT_EQUAL_FATAL(sqlite3_open(all, &writer), SQLITE_OK);
+    CU_ASSERT_EQUAL(sqlite3_exec(writer, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    CU_ASSERT_EQUAL(lmc_store_index_merge(all, lmc_test_path("two.sqlite"), NULL, &options, &diag),
+                    LMC_ERR_CANCELLED);
+    CU_ASSERT_EQUAL(lmc_store_index_merge(lmc_test_path("two.sqlite"), all, NULL, &options, &diag),
+                    LMC_ERR_CANCELLED);
+    CU_ASSERT_EQUAL(lmc_store_index_add(all, "x", lmc_test_path("wrong.sqlite"), NULL, &diag),
+                    LMC_ERR_HEADER);
+    CU_ASSERT(time(NULL) - start < 8);
+    sqlite3_close(writer);
 }
 
 #ifdef F_GETLK
