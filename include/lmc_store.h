@@ -202,7 +202,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_store_repair(const char *store_dir,
 typedef struct lmc_store_plan_options {
     size_t struct_size;
     lmc_st_common common;
-    int apply;      /* 1: models are re-encoded as planned; 0: no archive changes */
+    int apply;      /* 1: models are re-encoded as planned; 0: nothing changes */
     unsigned depth; /* as in lmc_store_add_options */
     int no_fsync;
     lmc_store_model_fn model_done;

@@ -204,6 +204,12 @@ static lmc_status add_sketches(st_catalog *catalog, st_catalog_file *file, lmc_s
 
 /* ---- the index ---- */
 
+/* 1 if other sessions are kept from writing. */
+static int may_write(const st_store_session *store)
+{
+    return store->lock_fd >= 0;
+}
+
 /* Paths of files that the store does not have any more. */
 typedef struct stale {
     st_catalog *catalog;
@@ -234,22 +240,30 @@ static lmc_status look_at_indexed(void *user, const st_index_file *indexed)
     return LMC_OK;
 }
 
+/* Finds the files that the index has, and if is_changed removes from it what the store does not have any more. */
+static lmc_status match_index(st_catalog *catalog, int is_changed, lmc_st_diag *diag)
+{
+    const lmc_allocator *const memory = catalog->store->options->allocator;
+    stale stale = {.catalog = catalog};
+    for (size_t i = 0; i < catalog->count; i++)
+        catalog->files[i].id = 0;
+    lmc_status status = st_index_list(&catalog->index, look_at_indexed, &stale, diag);
+    char **const paths = (char **)(void *)stale.room.bytes;
+    for (size_t i = 0; i < stale.count; i++) {
+        if (status == LMC_OK && is_changed)
+            status = st_index_remove_file(&catalog->index, paths[i], diag);
+        st_release(memory, paths[i]);
+    }
+    st_buffer_free(memory, &stale.room);
+    return status;
+}
+
 /* Makes the index that of the archives. */
 static lmc_status update(st_catalog *catalog, lmc_st_diag *diag)
 {
     const st_options *const options = catalog->store->options;
-    stale stale = {.catalog = catalog};
-    for (size_t i = 0; i < catalog->count; i++)
-        catalog->files[i].id = 0;
     LMC_TRY(st_index_begin(&catalog->index, diag));
-    lmc_status status = st_index_list(&catalog->index, look_at_indexed, &stale, diag);
-    char **const paths = (char **)(void *)stale.room.bytes;
-    for (size_t i = 0; i < stale.count; i++) {
-        if (status == LMC_OK)
-            status = st_index_remove_file(&catalog->index, paths[i], diag);
-        st_release(options->allocator, paths[i]);
-    }
-    st_buffer_free(options->allocator, &stale.room);
+    lmc_status status = match_index(catalog, 1, diag);
     for (size_t i = 0; i < catalog->count && status == LMC_OK; i++)
         if (st_is_cancelled(options->cancel))
             status = st_fail_cancelled(diag);
@@ -262,33 +276,53 @@ static lmc_status update(st_catalog *catalog, lmc_st_diag *diag)
     return status;
 }
 
-static lmc_status open_and_update(st_catalog *catalog, const char *path, lmc_st_diag *diag)
+static lmc_status open_as(st_catalog *catalog, const char *path, st_database_access access, lmc_st_diag *diag)
 {
     const st_options *const options = catalog->store->options;
-    const st_index_how how = {
-        .memory = options->allocator, .cancel = options->cancel, .access = ST_DATABASE_MAKE};
+    const st_index_how how = {.memory = options->allocator, .cancel = options->cancel, .access = access};
     int is_new = 0;
     lmc_status status = st_index_open(&catalog->index, path, &how, &is_new, diag);
     if (status == LMC_OK)
-        status = update(catalog, diag);
+        status = access == ST_DATABASE_READ ? match_index(catalog, 0, diag) : update(catalog, diag);
     if (status != LMC_OK)
         st_index_close(&catalog->index);
     catalog->is_open = status == LMC_OK;
     return status;
 }
 
-/* Opens a new index: an empty file; where that cannot be, in memory. */
+/* Opens a new index: an empty file; where that cannot be, or another session may be writing one, in memory. */
 static lmc_status remake_index(st_catalog *catalog, const char *path)
 {
     const st_store_session *const store = catalog->store;
     lmc_st_diag unused = {0};
+    if (catalog->is_open)
+        st_index_close(&catalog->index);
+    catalog->is_open = 0;
+    if (!may_write(store))
+        return open_as(catalog, NULL, ST_DATABASE_MAKE, store->diag);
     st_store_remove_index(store);
-    const lmc_status status = open_and_update(catalog, path, &unused);
+    const lmc_status status = open_as(catalog, path, ST_DATABASE_MAKE, &unused);
     if (status == LMC_ERR_NOMEM)
         return st_fail_nomem(store->diag);
     if (status == LMC_ERR_CANCELLED)
         return st_fail_cancelled(store->diag);
-    return status == LMC_OK ? LMC_OK : open_and_update(catalog, NULL, store->diag);
+    return status == LMC_OK ? LMC_OK : open_as(catalog, NULL, ST_DATABASE_MAKE, store->diag);
+}
+
+/* Opens the index and leaves it as it is. In the place of one that lacks a file, or does not serve, one is made in
+ * memory. */
+static lmc_status open_to_read(st_catalog *catalog, const char *path)
+{
+    lmc_st_diag unused = {0};
+    const lmc_status status = open_as(catalog, path, ST_DATABASE_READ, &unused);
+    if (status == LMC_ERR_NOMEM)
+        return st_fail_nomem(catalog->store->diag);
+    if (status == LMC_ERR_CANCELLED)
+        return st_fail_cancelled(catalog->store->diag);
+    int is_complete = status == LMC_OK;
+    for (size_t i = 0; i < catalog->count && is_complete; i++)
+        is_complete = catalog->files[i].id > 0;
+    return is_complete ? LMC_OK : remake_index(catalog, path);
 }
 
 /* Opens the index. One that is damaged is replaced; one that is busy, or cannot be read or written, is left alone. */
@@ -300,7 +334,8 @@ static lmc_status open_index(st_catalog *catalog)
     if (!path)
         return st_fail_nomem(store->diag);
     st_diag_set_file(store->diag, path);
-    lmc_status status = open_and_update(catalog, path, store->diag);
+    lmc_status status = may_write(store) ? open_as(catalog, path, ST_DATABASE_MAKE, store->diag)
+                                         : open_to_read(catalog, path);
     if (status == LMC_OK || status == LMC_ERR_CORRUPT)
         *store->diag = before;
     if (status == LMC_ERR_CORRUPT)
@@ -354,9 +389,6 @@ lmc_status st_catalog_rebuild(st_catalog *catalog)
     if (catalog->is_alone)
         return st_fail(store->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "the index is damaged");
     char *const path = st_store_path(store, LMC_STORE_INDEX);
-    if (catalog->is_open)
-        st_index_close(&catalog->index);
-    catalog->is_open = 0;
     const lmc_status status = path ? remake_index(catalog, path) : st_fail_nomem(store->diag);
     st_release(store->options->allocator, path);
     list_ids(catalog);

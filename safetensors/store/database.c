@@ -289,6 +289,9 @@ static lmc_status check_kind(const char *path, st_database_access access, lmc_st
 lmc_status st_database_open(st_database *database, const char *path, st_database_access access,
                             const volatile int *cancel, int *is_new, lmc_st_diag *diag)
 {
+    static const int open_flags[] = {[ST_DATABASE_MAKE] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                                     [ST_DATABASE_CHANGE] = SQLITE_OPEN_READWRITE,
+                                     [ST_DATABASE_READ] = SQLITE_OPEN_READONLY};
     int64_t page_count = 0;
     memset(database, 0, sizeof *database);
     database->cancel = cancel;
@@ -296,11 +299,9 @@ lmc_status st_database_open(st_database *database, const char *path, st_database
     if (path)
         LMC_TRY(check_kind(path, access, diag));
     LMC_TRY(take_vfs(database, diag));
-    int result =
-        sqlite3_open_v2(path ? path : ":memory:", &database->handle,
-                        (access == ST_DATABASE_MAKE ? SQLITE_OPEN_CREATE : 0) | SQLITE_OPEN_READWRITE |
-                            SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE,
-                        VFS_NAME);
+    int result = sqlite3_open_v2(
+        path ? path : ":memory:", &database->handle,
+        open_flags[access] | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE, VFS_NAME);
     if (result != SQLITE_OK)
         return st_database_fail(database, result, diag);
     result = set_up(database);

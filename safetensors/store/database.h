@@ -45,8 +45,9 @@ typedef struct st_database {
 
 /* What may be done with the file. */
 typedef enum st_database_access {
-    ST_DATABASE_MAKE,  /* it is made if there is none */
-    ST_DATABASE_CHANGE /* it must be there: what a killed process left half done is undone in it */
+    ST_DATABASE_MAKE,   /* it is made if there is none */
+    ST_DATABASE_CHANGE, /* it must be there: what a killed process left half done is undone in it */
+    ST_DATABASE_READ    /* it must be there, and stays as it is */
 } st_database_access;
 
 /* Opens the file; path NULL: a database in memory. A link is not followed, a journal is only read if it is for this

@@ -5,12 +5,14 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import time
 
 import pytest
 
 from faults import Faults
+from runs import tree_of
 from stores import add, bases_of, check_clean, check_store, family, listed, llm, place, rounded, tuned, write_file
 from support import check, read
 
@@ -70,6 +72,26 @@ def test_apply(tool, directory, depth):
     check_store(tool, store, paths)
     plan(tool, store, "--apply", "--depth", str(depth))
     check(total(tool, store) <= found["planned_nbytes"], "the second plan makes nothing larger")
+
+
+@pytest.mark.parametrize("change", ["UPDATE file SET mtime_ns = 1", "UPDATE file SET tensors = x'00'",
+                                    "PRAGMA user_version = 999", None])
+def test_index_is_only_read(tool, directory, change):
+    """Another program may be writing it. What it lacks makes no other plan."""
+    store = place(directory)
+    lineage(tool, directory, store)
+    told = plan(tool, store)
+    index = os.path.join(store, "index.sqlite")
+    if change is None:
+        os.unlink(index)
+    else:
+        database = sqlite3.connect(index)
+        with database:
+            database.execute(change)
+        database.close()
+    before = tree_of(store)
+    check(plan(tool, store) == told, "another plan")
+    check(tree_of(store) == before, "the store has changed")
 
 
 def test_what_it_will_cost_is_said_first(tool, directory):
