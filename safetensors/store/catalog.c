@@ -515,12 +515,12 @@ static lmc_status look_for_file(void *user, const st_index_file *indexed)
     const st_store_session *const store = missing->store;
     const st_model *const model = st_models_find(&store->models, indexed->model);
     const size_t nbytes = st_store_model_of_path(0, indexed->path);
-    uint64_t found_nbytes = 0;
+    uint64_t file_nbytes = 0; /* not compared with what the index tells, which may be wrong */
     /* a path that leads elsewhere is not looked at: anyone may have written the index */
     if (!model || nbytes != strlen(model->name) || strncmp(indexed->path, model->name, nbytes) != 0 ||
         missing->paths[model - store->models.list] || strstr(indexed->path, "/../"))
         return LMC_OK;
-    if (st_folder_file_nbytes(store->fd, indexed->path, &found_nbytes) && found_nbytes == indexed->nbytes)
+    if (st_folder_file_nbytes(store->fd, indexed->path, &file_nbytes))
         return LMC_OK;
     char *const path = st_duplicate(store->options->allocator, indexed->path);
     missing->paths[model - store->models.list] = path;
@@ -534,7 +534,7 @@ lmc_status st_catalog_find_missing(const st_store_session *store, char **paths)
     st_index index;
     const st_options *const options = store->options;
     const st_index_how how = {
-        .memory = options->allocator, .cancel = options->cancel, .access = ST_DATABASE_CHANGE};
+        .memory = options->allocator, .cancel = options->cancel, .access = ST_DATABASE_READ};
     int is_new = 0;
     if (store->models.is_run)
         return LMC_OK;

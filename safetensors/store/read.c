@@ -26,7 +26,8 @@ static lmc_status check_missing(const st_store_session *store, const st_model *m
         return LMC_OK;
     lmc_text_escape(shown, sizeof shown, path, strlen(path));
     return st_fail(store->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                   "the file %s is missing, or has another size than the index of the store tells", shown);
+                   "the file %s is missing: the index of the store has it (if it is wrong, repair the store)",
+                   shown);
 }
 
 static void free_missing(const st_store_session *store, char **missing)

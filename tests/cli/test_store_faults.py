@@ -165,6 +165,20 @@ def test_file_is_lost(tool, directory, lost):
     check_store(tool, store, made)
 
 
+@pytest.mark.parametrize("statement", ["UPDATE file SET nbytes = nbytes + 1, mtime_ns = 1",
+                                       "UPDATE file SET path = model || '.lmc/none' WHERE id = 1"])
+def test_index_is_wrong(tool, directory, statement):
+    """Sound models are not refused for their sizes in the index. One that has a file too many for it, is until repair
+    makes the index again."""
+    store, made = family(tool, directory)
+    tell_lies(os.path.join(store, "index.sqlite"), statement)
+    if "none" in statement:
+        tool.run("store", "verify", store).expect(1, ".lmc/none is missing", "repair the store")
+        tool.run("store", "repair", store).expect(0)
+    tool.run("store", "verify", store).expect(0)
+    check_store(tool, store, made)
+
+
 @pytest.mark.parametrize("kind", ["file", "directory"])
 @pytest.mark.parametrize("at", [20, None], ids=["header", "content"])
 def test_damaged_base_is_replaced(tool, directory, kind, at):
