@@ -223,8 +223,8 @@ class ChainFile:
         is_in_store = "/" in path or self.handle.base_count() > 1
         places: list[Iterable[tuple[Where, str]]] = [
             ((self._search.locate(folder), name) for folder in self._search.base_dirs),
-            in_store if is_in_store else (), [(beside, name)],
-            ((folder, name) for folder in self._folders_in_run(beside)), () if is_in_store else in_store]
+            in_store if is_in_store else (), ((folder, name) for folder in self._folders_in_run(beside)),
+            [(beside, name)], () if is_in_store else in_store]
         for folder, inner in itertools.chain.from_iterable(places):
             for wanted in (inner, inner + ".lmc"):
                 place = os.path.join(folder, wanted) if isinstance(folder, str) else folder.join(wanted)
