@@ -188,13 +188,18 @@ static lmc_status compare_present(const addition *addition, const st_model *pres
     lmc_status status = st_store_compare_model(store, present, folder, addition->path, &quiet);
     const lmc_st_diag first = *store->diag;
     const lmc_status compared = status;
-    const int is_other = is_bad(status);
+    const int is_other = is_bad(status) || status == LMC_ERR_ARG;
     if (is_other) { /* other content, or damage */
         st_diag_init(store->diag, addition->path);
         status = st_tree_verify(folder, &quiet, &unused, store->diag);
+        if (status == LMC_ERR_ARG) /* it has no archives, or something that no model has */
+            store->diag->status = status = LMC_ERR_CORRUPT;
     }
+    if (is_other && status == LMC_OK)
+        status = st_store_check_whole(store, present);
     st_release(store->options->allocator, folder);
-    if (compared == LMC_ERR_HEADER && status == LMC_OK) { /* it is the path that is no model */
+    if ((compared == LMC_ERR_HEADER || compared == LMC_ERR_ARG) &&
+        status == LMC_OK) { /* it is the path that is no model */
         *store->diag = first;
         return compared;
     }

@@ -210,12 +210,30 @@ static int may_write(const st_store_session *store)
     return store->lock_fd >= 0;
 }
 
-/* Paths of files that the store does not have any more. */
+/* A file that the index has and the store has not, or has another one in its place. */
+typedef struct stale_file {
+    char *path;
+    size_t model; /* SIZE_MAX, or the one that lacks the file */
+    uint64_t nbytes;
+    int64_t mtime_ns;
+} stale_file;
+
 typedef struct stale {
     st_catalog *catalog;
-    st_buffer room; /* pointers */
+    st_buffer room; /* stale_file */
     size_t count;
 } stale;
+
+/* The model of the store that an indexed file is of. NULL: none. A path that leads elsewhere is of none: anyone may
+ * have written the index. */
+static const st_model *model_of_indexed(const st_store_session *store, const st_index_file *indexed)
+{
+    const st_model *const model = st_models_find(&store->models, indexed->model);
+    const size_t nbytes = st_store_model_of_path(0, indexed->path);
+    const int is_in_it = model && nbytes == strlen(model->name) &&
+                         strncmp(indexed->path, model->name, nbytes) == 0 && !strstr(indexed->path, "/../");
+    return is_in_it ? model : NULL;
+}
 
 static lmc_status look_at_indexed(void *user, const st_index_file *indexed)
 {
@@ -228,19 +246,33 @@ static lmc_status look_at_indexed(void *user, const st_index_file *indexed)
         file->id = indexed->id;
         return LMC_OK;
     }
-    char *const path = st_duplicate(memory, indexed->path);
+    const st_model *const model = file ? NULL : model_of_indexed(store, indexed);
+    const stale_file one = {.path = st_duplicate(memory, indexed->path),
+                            .model = model ? (size_t)(model - store->models.list) : SIZE_MAX,
+                            .nbytes = indexed->nbytes,
+                            .mtime_ns = indexed->mtime_ns};
     unsigned char *const place =
-        path ? st_buffer_extend(memory, &stale->room, stale->count * sizeof path, sizeof path) : NULL;
+        one.path ? st_buffer_extend(memory, &stale->room, stale->count * sizeof one, sizeof one) : NULL;
     if (!place) {
-        st_release(memory, path);
+        st_release(memory, one.path);
         return LMC_ERR_NOMEM;
     }
-    memcpy(place, &path, sizeof path);
+    memcpy(place, &one, sizeof one);
     stale->count++;
     return LMC_OK;
 }
 
-/* Finds the files that the index has, and if is_changed removes from it what the store does not have any more. */
+/* 1 if the index has all files of the model as they are: one that it lacks was lost, not replaced. */
+static int is_as_indexed(const st_catalog *catalog, size_t model)
+{
+    for (size_t i = 0; i < catalog->count; i++)
+        if (catalog->files[i].model == model && catalog->files[i].id == 0)
+            return 0;
+    return 1;
+}
+
+/* Finds the files that the index has, and if is_changed removes from it what the store does not have any more. A file
+ * that was lost stays, without its tensors, until its model is added again or removed, or the store is repaired. */
 static lmc_status match_index(st_catalog *catalog, int is_changed, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = catalog->store->options->allocator;
@@ -248,11 +280,15 @@ static lmc_status match_index(st_catalog *catalog, int is_changed, lmc_st_diag *
     for (size_t i = 0; i < catalog->count; i++)
         catalog->files[i].id = 0;
     lmc_status status = st_index_list(&catalog->index, look_at_indexed, &stale, diag);
-    char **const paths = (char **)(void *)stale.room.bytes;
+    const stale_file *const files = (const stale_file *)(const void *)stale.room.bytes;
     for (size_t i = 0; i < stale.count; i++) {
-        if (status == LMC_OK && is_changed)
-            status = st_index_remove_file(&catalog->index, paths[i], diag);
-        st_release(memory, paths[i]);
+        const stale_file *const file = &files[i];
+        if (status == LMC_OK && is_changed && file->model < SIZE_MAX && is_as_indexed(catalog, file->model))
+            status = st_index_add_file(&catalog->index, catalog->store->models.list[file->model].name,
+                                       file->path, file->nbytes, file->mtime_ns, NULL, 0, NULL, diag);
+        else if (status == LMC_OK && is_changed)
+            status = st_index_remove_file(&catalog->index, file->path, diag);
+        st_release(memory, file->path);
     }
     st_buffer_free(memory, &stale.room);
     return status;
@@ -513,12 +549,9 @@ static lmc_status look_for_file(void *user, const st_index_file *indexed)
 {
     const missing *const missing = user;
     const st_store_session *const store = missing->store;
-    const st_model *const model = st_models_find(&store->models, indexed->model);
-    const size_t nbytes = st_store_model_of_path(0, indexed->path);
+    const st_model *const model = model_of_indexed(store, indexed);
     uint64_t file_nbytes = 0; /* not compared with what the index tells, which may be wrong */
-    /* a path that leads elsewhere is not looked at: anyone may have written the index */
-    if (!model || nbytes != strlen(model->name) || strncmp(indexed->path, model->name, nbytes) != 0 ||
-        missing->paths[model - store->models.list] || strstr(indexed->path, "/../"))
+    if (!model || missing->paths[model - store->models.list])
         return LMC_OK;
     if (st_folder_file_nbytes(store->fd, indexed->path, &file_nbytes))
         return LMC_OK;

@@ -210,6 +210,7 @@ static lmc_status store_again(const rebase *rebase, const char *plain)
     st_options own = *rebase->options;
     st_chooser *chooser = NULL;
     st_parts_begin(rebase->parts, rebase->old.original_nbytes);
+    LMC_TRY(st_store_check_whole(store, &rebase->old)); /* what is lost would not be missed afterwards */
     LMC_TRY(st_store_restore_model(store, &rebase->old, plain, rebase->options, &result));
     st_parts_end(rebase->parts);
     const st_choice_limits limits = {.depth = deepest_tensor(&store->models, &rebase->old),

@@ -16,6 +16,16 @@
 #define MARK_NBYTES_MAX 4096
 #define MARK_DEPTH_MAX 16
 
+/* 1 if a store, or a run, has a file of this name. */
+static int is_own_file(const char *name, size_t length)
+{
+    static const char *const files[] = {LMC_STORE_MARK, LMC_STORE_INDEX, LMC_RUN_LIST};
+    for (size_t i = 0; i < LMC_COUNT(files); i++)
+        if (strlen(files[i]) == length && memcmp(files[i], name, length) == 0)
+            return 1;
+    return 0;
+}
+
 const char *st_store_name_fault(const char *name)
 {
     const size_t nbytes = strlen(name);
@@ -37,6 +47,8 @@ const char *st_store_name_fault(const char *name)
             return "has more than " LMC_TEXT_OF(ST_STORE_SEGMENT_COUNT_MAX) " segments";
         if (at[length] == '\0')
             return os_components_fault(name);
+        if (count == 1 && is_own_file(at, length))
+            return "has a first segment that is the name of one of the store's own files";
         if (length >= suffix_nbytes &&
             memcmp(at + length - suffix_nbytes, LMC_ARCHIVE_SUFFIX, suffix_nbytes) == 0)
             return "has a segment that is not the last and ends in .lmc";

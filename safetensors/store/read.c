@@ -15,7 +15,32 @@
 
 #include <string.h>
 
-/* ---- restore and compare ---- */
+/* ---- what is missing ---- */
+
+/* A run's list says how many files and bytes a step has: a file that is missing needs no other to be missed. */
+static lmc_status check_sizes(const st_store_session *store, const st_model *model, const char *folder,
+                              int may_have_more)
+{
+    st_listing tree;
+    uint64_t file_count = 0;
+    uint64_t stored_nbytes = 0;
+    lmc_status status = st_listing_read(&tree, store->options->allocator, folder, store->diag);
+    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
+        const st_dir_entry *const entry = &tree.entries[i];
+        const int is_counted = !entry->is_directory && !st_copied_is_list(entry);
+        file_count += (uint64_t)is_counted;
+        stored_nbytes += is_counted ? entry->nbytes : 0;
+    }
+    st_listing_free(&tree);
+    const int has_all = file_count >= model->file_count && stored_nbytes >= model->stored_nbytes;
+    const int has_more = file_count > model->file_count || stored_nbytes > model->stored_nbytes;
+    if (status != LMC_OK || (has_all && (may_have_more || !has_more)))
+        return status;
+    return st_fail(store->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+                   "has %llu files of %llu bytes, but had %llu of %llu as its list tells",
+                   (unsigned long long)file_count, (unsigned long long)stored_nbytes,
+                   (unsigned long long)model->file_count, (unsigned long long)model->stored_nbytes);
+}
 
 /* Fails with CORRUPT if the index has a file of the model that its folder lacks. */
 static lmc_status check_missing(const st_store_session *store, const st_model *model, char *const *missing)
@@ -37,6 +62,29 @@ static void free_missing(const st_store_session *store, char **missing)
     st_release(store->models.memory, missing);
 }
 
+lmc_status st_store_check_whole(const st_store_session *store, const st_model *model)
+{
+    const lmc_allocator *const memory = store->options->allocator;
+    char **const missing = st_allocate_zeroed(memory, store->models.count + 1, sizeof *missing);
+    char *const folder = st_store_model_path(store, model->name);
+    const st_model *const listed = st_models_find(&store->models, model->name);
+    lmc_status status = missing && folder ? LMC_OK : st_fail_nomem(store->diag);
+    if (status == LMC_OK)
+        status = st_catalog_find_missing(store, missing);
+    if (status == LMC_OK) {
+        st_diag_init(store->diag, folder);
+        status = check_sizes(store, model, folder, 1);
+    }
+    if (status == LMC_OK && listed)
+        status = check_missing(store, listed, missing);
+    if (missing)
+        free_missing(store, missing);
+    st_release(memory, folder);
+    return status;
+}
+
+/* ---- restore and compare ---- */
+
 lmc_status st_store_restore(const char *path, const char *name, const char *out_path,
                             const st_store_request *request, const st_options *options, lmc_st_result *result,
                             lmc_st_diag *diag)
@@ -44,9 +92,8 @@ lmc_status st_store_restore(const char *path, const char *name, const char *out_
     st_store_session store;
     const st_model *found = NULL;
     lmc_status status = st_store_begin(&store, path, request->kind, ST_STORE_READ, options, diag);
-    char **const missing = st_allocate_zeroed(options->allocator, store.models.count + 1, sizeof *missing);
     if (status == LMC_OK)
-        status = missing ? st_store_find(&store, name, &found) : st_fail_nomem(diag);
+        status = st_store_find(&store, name, &found);
     /* what is not of the store has no place in it: the name could be that of a model, or of a base */
     const int is_within = status == LMC_OK ? st_is_within(options->allocator, out_path, store.path) : 0;
     if (is_within < 0) {
@@ -59,13 +106,9 @@ lmc_status st_store_restore(const char *path, const char *name, const char *out_
     if (status == LMC_OK)
         status = st_kept_check_output(options, out_path, diag);
     if (status == LMC_OK)
-        status = st_catalog_find_missing(&store, missing);
-    if (status == LMC_OK)
-        status = check_missing(&store, found, missing);
+        status = st_store_check_whole(&store, found);
     if (status == LMC_OK)
         status = st_store_restore_model(&store, found, out_path, options, result);
-    if (missing)
-        free_missing(&store, missing);
     st_store_end(&store, status);
     return status;
 }
@@ -91,28 +134,6 @@ lmc_status st_store_compare(const char *path, const char *name, const char *cont
 
 /* ---- verify ---- */
 
-/* A run's list says how many files and bytes a step has: a file that is missing needs no other to be missed. */
-static lmc_status check_sizes(const st_store_session *store, const st_model *model, const char *folder)
-{
-    st_listing tree;
-    uint64_t file_count = 0;
-    uint64_t stored_nbytes = 0;
-    lmc_status status = st_listing_read(&tree, store->options->allocator, folder, store->diag);
-    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
-        const st_dir_entry *const entry = &tree.entries[i];
-        const int is_counted = !entry->is_directory && !st_copied_is_list(entry);
-        file_count += (uint64_t)is_counted;
-        stored_nbytes += is_counted ? entry->nbytes : 0;
-    }
-    st_listing_free(&tree);
-    if (status != LMC_OK || (file_count == model->file_count && stored_nbytes == model->stored_nbytes))
-        return status;
-    return st_fail(store->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                   "has %llu files of %llu bytes, but had %llu of %llu as its list tells",
-                   (unsigned long long)file_count, (unsigned long long)stored_nbytes,
-                   (unsigned long long)model->file_count, (unsigned long long)model->stored_nbytes);
-}
-
 static lmc_status verify_model(const st_store_session *store, const st_model *model, char *const *missing,
                                const st_options *options, lmc_st_result *result)
 {
@@ -127,7 +148,7 @@ static lmc_status verify_model(const st_store_session *store, const st_model *mo
     if (is_refused)
         store->diag->status = status = LMC_ERR_CORRUPT;
     if (is_sound)
-        status = check_sizes(store, model, folder);
+        status = check_sizes(store, model, folder, 0);
     if (status == LMC_OK)
         status = check_missing(store, model, missing);
     if ((is_refused || (is_sound && status == LMC_ERR_CORRUPT)) && options->damage)
@@ -156,7 +177,7 @@ static lmc_status verify_models(const st_store_session *store, const st_model *c
         st_parts_begin(&parts, models[i]->original_nbytes);
         const lmc_status status = verify_model(store, models[i], missing, &inner, result);
         st_parts_end(&parts);
-        if (status != LMC_OK && !st_is_damage(status) && status != LMC_ERR_HEADER)
+        if (status != LMC_OK && !st_is_damage(status) && status != LMC_ERR_HEADER && status != LMC_ERR_IO)
             return status;
         if (status != LMC_OK && worst == LMC_OK)
             first = *store->diag;

@@ -43,6 +43,10 @@ lmc_status st_store_add(const char *store, const char *path, const char *name,
 lmc_status st_store_drop(const char *store, const char *const *names, size_t name_count,
                          const st_keep_rule *rule, const st_store_request *request, const st_options *options,
                          lmc_st_diag *diag);
+
+/* Fails with CORRUPT if a file of the model is missing, as far as the run's list or the store's index tells. */
+lmc_status st_store_check_whole(const st_store_session *store, const st_model *model);
+
 lmc_status st_store_restore(const char *store, const char *name, const char *out_path,
                             const st_store_request *request, const st_options *options, lmc_st_result *result,
                             lmc_st_diag *diag);

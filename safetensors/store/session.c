@@ -507,8 +507,16 @@ lmc_status st_store_begin(st_store_session *store, const char *path, st_store_ki
     if (status == LMC_OK)
         status = match_folders(store, &contents, &has_changed);
     st_models_free(&contents.found);
-    if (status == LMC_OK && is_writing(access) && (has_changed || access == ST_STORE_REPAIR))
+    if (status == LMC_OK && is_writing(access) && (has_changed || access == ST_STORE_REPAIR)) {
+        const lmc_st_diag before = *store->diag;
         status = st_store_save(store);
+        /* on a full disk models can still be removed: the list is saved after that, too */
+        if (status == LMC_ERR_IO && access == ST_STORE_WRITE &&
+            (store->diag->os_errno == ENOSPC || store->diag->os_errno == EDQUOT)) {
+            *store->diag = before;
+            status = LMC_OK;
+        }
+    }
     return status;
 }
 

@@ -24,7 +24,7 @@ static int is_verified(const st_dir_entry *entry, int is_archive)
 
 static int goes_on_after(lmc_status status)
 {
-    return st_is_damage(status) || status == LMC_ERR_HEADER;
+    return st_is_damage(status) || status == LMC_ERR_HEADER || status == LMC_ERR_IO;
 }
 
 static lmc_status verify_entry(const char *root, const st_dir_entry *entry, int is_archive,
