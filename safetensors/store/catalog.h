@@ -67,7 +67,8 @@ typedef struct st_sketched_file {
 } st_sketched_file;
 
 /* Finds files that the index has of models, and that their folders lack. paths: for each model of the session NULL,
- * which becomes the first such path, to be released. Without an index that can be read, none is found. Errors: NOMEM, CANCELLED. */
+ * which becomes the first such path, to be released. Without an index that can be read, none is found. Errors: NOMEM,
+ * CANCELLED. */
 lmc_status st_catalog_find_missing(const st_store_session *store, char **paths);
 
 /* Forgets in the index what a model was, before it becomes another: what the index has of a model must be there. A

@@ -23,8 +23,8 @@ typedef struct st_index_how {
     st_database_access access;
 } st_index_how;
 
-/* Opens the index at `path`; NULL: one in memory. The directory must exist; the file may not be a link, or be reached by
- * one. *index must stay where it is. *is_new: it was made and is empty. st_index_close() follows, even after a failure.
+/* Opens the index at `path`; NULL: one in memory. The directory must exist; the file may not be a link. *index must
+ * stay where it is. *is_new: it was made and is empty. st_index_close() follows, even after a failure.
  * Errors: CORRUPT if the file is damaged, of another version or no index; IO; NOMEM; CANCELLED. */
 lmc_status st_index_open(st_index *index, const char *path, const st_index_how *how, int *is_new,
                          lmc_st_diag *diag);

@@ -284,6 +284,26 @@ def test_two_adders(tool, directory):
     check_clean(place(directory))
 
 
+@pytest.mark.posix("signals")
+def test_interrupted_while_the_index_is_busy(tool, directory):
+    """Another program has locked it: it is waited for, and left alone."""
+    store, made = family(tool, directory)
+    index = os.path.join(store, "index.sqlite")
+    path = write_file(directory, "new", tuned(llm(), seed=8))
+    before, start = read(index), time.monotonic()
+    other = sqlite3.connect(index, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    process = tool.start("store", "add", store, path)
+    time.sleep(1)
+    check(process.poll() is None, "it has not waited")
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    check(process.returncode == 130 and time.monotonic() - start < 8, "exit %d" % process.returncode)
+    other.close()
+    check(read(index) == before, "the index has changed")
+    check_store(tool, store, made)
+
+
 def test_readers_beside_a_writer(tool, directory):
     store, made = family(tool, directory)
     for i in range(6):
