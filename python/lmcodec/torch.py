@@ -17,8 +17,8 @@ from typing import IO, Any, Mapping, Sequence, overload
 import torch
 
 from . import _codec
-from ._arrays.torch_shared import check_dense, check_dense_and_unshared, names_to_remove
-from ._arrays.torch_tensors import arrays, is_plain
+from ._arrays.torch_shared import check_dense, check_dense_and_unshared, has_memory, names_to_remove
+from ._arrays.torch_tensors import arrays, is_plain, refusal_of
 from ._arrays.torch_types import NAMES, dtype_of, name_of, shape_of
 from ._codec import row_nbytes_of
 from ._errors import ArgumentError, DataError
@@ -67,10 +67,11 @@ def load_into(tensors: Mapping[str, torch.Tensor], filename: Path, *, threads: i
         converts.
     Other arguments are those of load_file(). Further tensors of the file are not read.
 
-    Raises TensorNotFound (the file lacks one of the names), ArgumentError (another shape, no memory), and as
-    load_file() does. If a name, a shape or a dtype is wrong, or the base of the archive is missing, nothing has been
-    written. After any other exception, such as ChecksumError, each tensor holds old content, new content, or both
-    mixed: load again before you use them.
+    Raises TensorNotFound (the file lacks one of the names), ArgumentError (another shape, a tensor that cannot be
+    written: sparse, nested, quantized, expanded, without memory of its size), and as load_file() does. If a name, a
+    shape, a dtype or a tensor is wrong, or the base of the archive is missing, nothing has been written. After any
+    other exception, such as ChecksumError, each tensor holds old content, new content, or both mixed: load again before
+    you use them.
     """
     with safe_open(filename, "pt", threads=threads, base=base, base_dirs=base_dirs,
                    storage_options=storage_options) as file:
@@ -165,7 +166,11 @@ def decode(frame: Any, out: torch.Tensor | None = None, *, base: torch.Tensor | 
             raise DataError("the frame has %d bytes, which are not whole values of %s" % (len(content), head.dtype))
         return torch.frombuffer(content, dtype=torch.uint8).view(dtype) if content else torch.empty(0, dtype=dtype)
     if not is_plain(out) or not out.is_contiguous():
-        raise ValueError("out must be a contiguous tensor in host memory, not a view of conjugate or negative values")
+        raise ArgumentError("out must be a dense, contiguous tensor in host memory, not quantized and not a view of "
+                            "conjugate or negative values")
+    refusal = refusal_of(out)
+    if refusal is not None:
+        raise ArgumentError("out " + refusal)
     arrays("cpu").begin_writing(out)
     _codec.decode(frame, _bytes_of(out), base=old_bytes, threads=threads)
     return out
@@ -333,7 +338,11 @@ def _entry(name: str, tensor: Any) -> writer.Entry:
             "tensors, and reslice at load time, or simply call `.contiguous()` on your tensor to pack it before saving."
             % name)
     dtype = name_of(tensor)
+    if tensor.device.type != "meta" and not has_memory(tensor):
+        raise ArgumentError("tensor %r has no memory of its size" % name)
     tensor = tensor.detach().to("cpu")
+    if tensor.numel() and not tensor.data_ptr():  # of a subclass, or of zeros alone
+        raise ArgumentError("tensor %r has no memory of its own" % name)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     if sys.byteorder == "big":

@@ -99,9 +99,11 @@ def test_what_is_refused_before_anything_is_written(path, values):
 
     read_only = numpy.empty(7, "f4")
     read_only.flags.writeable = False
+    one_for_all = numpy.lib.stride_tricks.as_strided(numpy.zeros(1, "f4"), (7,), (0,))
     for more, error, text in (({"x": kept()["w"]}, lmcodec.TensorNotFound, "x"),
                               ({"b": numpy.empty(8, "f4")}, lmcodec.ArgumentError, r"tensor 'b'.*\[8\].*\[7\]"),
                               ({"b": read_only}, lmcodec.ArgumentError, "read-only"),
+                              ({"b": one_for_all}, lmcodec.ArgumentError, "'b': out has several elements"),
                               ({"b": [1]}, TypeError, "'b': out is .* list"),
                               ({"b": None}, TypeError, "None")):
         out = {**kept(), **more}
@@ -154,6 +156,12 @@ def test_dtypes_that_numpy_lacks(directory, small_pieces):
     out = {"a": numpy.empty((30, 200), "f4"), "f": numpy.empty((30, 4), "f4")}
     lmcodec.numpy.load_into(out, name)
     assert (out["a"] == halves.astype("f4")).all() and (out["f"] == fours.astype("f4")).all()
+    scales = {"e": numpy.ones(4, extensions.float8_e8m0fnu)}
+    lmcodec.numpy.save_file(scales, name)
+    with pytest.raises(lmcodec.DTypeError, match="'e'.*float8_e8m0fnu"):
+        lmcodec.numpy.load_file(name, dtype=extensions.float8_e4m3fn)
+    with pytest.raises(lmcodec.ArgumentError, match="'e'.*float8_e8m0fnu"):
+        lmcodec.numpy.load_into({"e": numpy.empty(4, extensions.float8_e4m3fn)}, name)
 
 
 def test_large_arrays_are_aligned_and_writable(directory):
@@ -228,6 +236,75 @@ def test_what_torch_refuses(load, torch, path):
         with pytest.raises(error):
             load.load_into({"w": kept, **more}, path)
     assert (kept == 3).all()
+
+
+def resized(tensor, nbytes):
+    """The tensor, whose storage now has fewer bytes than its shape needs, as FSDP frees parameters."""
+    if hasattr(tensor, "untyped_storage"):
+        tensor.untyped_storage().resize_(nbytes)
+    else:  # before torch 2.0
+        tensor.storage().resize_(nbytes // tensor.element_size())
+    return tensor
+
+
+def fake(torch):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    with FakeTensorMode():
+        return torch.empty(7)
+
+
+def fours(torch):
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("this torch has no fp4")
+    return torch.zeros(7, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+
+
+UNWRITABLE = {
+    "per tensor": lambda torch: torch.quantize_per_tensor(torch.zeros(7), 0.1, 0, torch.quint8),
+    "of 32 bits": lambda torch: torch.quantize_per_tensor(torch.zeros(7), 0.1, 0, torch.qint32),
+    "per channel": lambda torch: torch.quantize_per_channel(torch.zeros(7), torch.ones(7), torch.zeros(7), 0,
+                                                            torch.qint8),
+    "too small": lambda torch: resized(torch.zeros(7), 12),
+    "small, with gaps": lambda torch: resized(torch.zeros(14)[::2], 48),
+    "freed": lambda torch: resized(torch.zeros(7), 0),
+    "parameter": lambda torch: resized(torch.nn.Parameter(torch.zeros(7)), 0),
+    "meta": lambda torch: torch.empty(7, device="meta"),
+    "fake": fake,
+    "zeros": lambda torch: torch._efficientzerotensor((7,)),
+    "expanded": lambda torch: torch.zeros(1).expand(7),
+    "sparse": lambda torch: torch.zeros(7).to_sparse(),
+    "nested": lambda torch: torch.nested.nested_tensor([torch.zeros(3), torch.zeros(4)]),
+    "fp4": fours,
+}
+
+
+@pytest.mark.parametrize("make", UNWRITABLE.values(), ids=UNWRITABLE)
+def test_tensors_that_cannot_be_written(load, torch, path, values, make):
+    """They are named, and nothing has been written to others."""
+    kept, frame = torch.full(SHAPE, 3.0), lmcodec.encode(values["b"])
+    with pytest.raises(lmcodec.ArgumentError, match="tensor 'b': out "):
+        load.load_into({"w": kept, "b": make(torch)}, path)
+    assert (kept == 3).all()
+    with pytest.raises(lmcodec.ArgumentError):
+        load.decode(frame, out=make(torch))
+
+
+def test_dtypes_that_torch_does_not_convert(load, torch, directory, path, values):
+    kept, name = torch.full((7,), 3.0), os.path.join(directory, "f.lmc")
+    load.save_file({"a": torch.zeros(7), "f": fours(torch)}, name)
+    with pytest.raises(lmcodec.ArgumentError, match="'f': .*float4"):
+        load.load_into({"a": kept, "f": torch.zeros(7)}, name)
+    assert (kept == 3).all()
+    with pytest.raises(lmcodec.DTypeError, match="'a': .*float4"):
+        load.load_file(name, dtype=torch.float4_e2m1fn_x2)
+
+
+def test_a_model_whose_memory_is_freed(load, torch, directory):
+    name, model = os.path.join(directory, "m.lmc"), layers(torch)
+    load.save_model(model, name)
+    resized(model[0].weight, 0)
+    with pytest.raises(lmcodec.ArgumentError, match="0.weight"):
+        load.load_model(model, name)
 
 
 def test_gradients_that_need_what_was_overwritten_are_refused(load, torch, path):

@@ -138,15 +138,21 @@ def test_errors_of_parts_are_those_of_torch(directory, index, error):
 
 def test_what_is_refused(directory):
     path = os.path.join(directory, "a.lmc")
-    whole = torch.zeros(10, 8)
+    whole, freed = torch.zeros(10, 8), torch.zeros(3)
+    quantized = torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.quint8)
+    getattr(freed, "untyped_storage", freed.storage)().resize_(1)
     refused = [("text", ValueError, "Expected a dict"), ({"a": [1]}, ValueError, "expected torch.Tensor"),
                ({"a": whole, "b": whole}, RuntimeError, "share memory"),
                ({"a": whole, "b": whole[1:]}, RuntimeError, "share"),
                ({"a": whole.t()}, ValueError, "non contiguous"), ({"a": whole.to_sparse()}, ValueError, "sparse"),
-               ({"a": torch.zeros(3, device="meta")}, RuntimeError, "meta")]
+               ({"a": torch.zeros(3, device="meta")}, RuntimeError, "meta"),
+               ({"a": quantized}, lmcodec.DTypeError, "quint8"), ({"a": freed}, ValueError, "'a' has no memory")]
     for tensors, error, text in refused:
         with pytest.raises(error, match=text):
             lmcodec.torch.save_file(tensors, path)
+    for tensor in (freed, torch._efficientzerotensor((3,))):
+        with pytest.raises(lmcodec.ArgumentError, match="no memory"):
+            lmcodec.torch.encode(tensor)
     assert os.listdir(directory) == []
     lmcodec.torch.save_file({"a": whole[:5], "b": whole[5:]}, path)
     assert lmcodec.torch.load_file(path)["b"].shape == (5, 8)

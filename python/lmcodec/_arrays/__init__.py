@@ -39,7 +39,7 @@ class Arrays(Protocol):
         """An array in memory for a tensor, and its address. DTypeError."""
 
     def new_of(self, dtype: Any, file_dtype: str, shape: Sequence[int]) -> Any:
-        """An array for a tensor that is converted to this dtype of the framework, on the device."""
+        """An array for a tensor that is converted to this dtype of the framework, on the device. DTypeError."""
 
     def is_converted(self, file_dtype: str, dtype: Any) -> bool:
         """Whether a tensor changes when floating-point tensors are to have this dtype. DTypeError."""
@@ -47,7 +47,8 @@ class Arrays(Protocol):
     def address_in(self, array: Any, dtype: str, shape: Sequence[int]) -> int | None:
         """The address of an array of the caller for a tensor; None if it has another dtype, layout or device.
 
-        Raises TypeError (not an array of the framework), ArgumentError (another shape, read-only, no memory).
+        Raises TypeError (not an array of the framework), ArgumentError (another shape, an array that cannot be filled
+        with this dtype, or at all).
         """
 
     def begin_writing(self, array: Any) -> None:

@@ -59,6 +59,8 @@ class NumpyArrays:
         return array, array.__array_interface__["data"][0]
 
     def new_of(self, dtype: Any, file_dtype: str, shape: Sequence[int]) -> Any:
+        if not _is_convertible(dtype_of(file_dtype), numpy.dtype(dtype)):
+            raise DTypeError("NumPy does not convert %s to %s" % (dtype_of(file_dtype), numpy.dtype(dtype)))
         return _empty(shape, numpy.dtype(dtype))
 
     def is_converted(self, file_dtype: str, dtype: Any) -> bool:
@@ -73,6 +75,11 @@ class NumpyArrays:
             raise ArgumentError("out has the shape %s, the tensor %s" % (list(array.shape), list(shape)))
         if not array.flags.writeable:
             raise ArgumentError("out is read-only")
+        if array.size and any(size > 1 and step == 0 for size, step in zip(array.shape, array.strides)):
+            raise ArgumentError("out has several elements in the same memory")
+        if not _is_convertible(dtype_of(dtype), array.dtype):
+            raise ArgumentError("out has the dtype %s: NumPy does not convert %s to it"
+                                % (array.dtype, dtype_of(dtype)))
         is_as_stored = dtype != "F4" and array.dtype == dtype_of(dtype) and array.flags.c_contiguous
         return array.__array_interface__["data"][0] if is_as_stored else None
 
@@ -103,6 +110,15 @@ class NumpyArrays:
 
 def _is_float(dtype: Any) -> bool:
     return bool(numpy.issubdtype(dtype, numpy.floating)) or dtype.name in _EXTENSION_FLOATS
+
+
+def _is_convertible(dtype: Any, wanted: Any) -> bool:
+    """Whether an array of one dtype can be assigned to one of another."""
+    try:
+        numpy.empty(1, wanted)[...] = numpy.zeros(1, dtype)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _empty(shape: Sequence[int], dtype: Any) -> Any:

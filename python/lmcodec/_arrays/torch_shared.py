@@ -76,14 +76,27 @@ def names_to_remove(state: Mapping[str, Any], preferred: Collection[str] = ()) -
 
 def _storage(tensor: Any) -> tuple[int, int]:
     """Address and bytes of the memory that a tensor is a part of."""
+    storage = _storage_of(tensor)
+    return (0, 0) if storage is None else (storage.data_ptr(), storage.nbytes())
+
+
+def _storage_of(tensor: Any) -> Any:
+    """None for tensors that have none."""
     try:
-        storage = tensor.untyped_storage()
+        return tensor.untyped_storage()
     except AttributeError:  # before torch 2.0
-        storage = tensor.storage()
-        return storage.data_ptr(), storage.nbytes()
-    except NotImplementedError:  # tensors that have none
-        return 0, 0
-    return storage.data_ptr(), storage.nbytes()
+        return tensor.storage()
+    except NotImplementedError:
+        return None
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether the storage of a dense tensor, which may have been resized, holds all of its values."""
+    storage = None if tensor.nelement() == 0 else _storage_of(tensor)
+    if storage is None:  # the device has a memory of its own kind
+        return True
+    nbytes = tensor.storage_offset() * tensor.element_size() + _span_nbytes(tensor)
+    return storage.device.type != "meta" and bool(nbytes <= storage.nbytes())
 
 
 def _overlaps(names: list[str], tensors: Mapping[str, Any]) -> list[set[str]]:
@@ -101,7 +114,12 @@ def _overlaps(names: list[str], tensors: Mapping[str, Any]) -> list[set[str]]:
 
 def _end(tensor: Any) -> int:
     """Behind the last byte of a tensor, which may not be contiguous."""
+    return int(tensor.data_ptr() + _span_nbytes(tensor))
+
+
+def _span_nbytes(tensor: Any) -> int:
+    """Bytes from the first value to the last one."""
     if tensor.nelement() == 0:
-        return int(tensor.data_ptr())
+        return 0
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return int(tensor.data_ptr() + (steps + 1) * tensor.element_size())
+    return int((steps + 1) * tensor.element_size())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from typing import Any, Sequence
@@ -13,6 +14,7 @@ from .._cuda.cuda_load import Loader
 from .._cuda.torch_cuda import loader_of
 from .._errors import ArgumentError, DTypeError
 from . import Arrays
+from .torch_shared import has_memory
 from .torch_types import dtype_of, shape_of
 
 _PINNED_BATCH_NBYTES = 256 << 20  # pinned memory of a batch; two or three are in use at a time
@@ -23,7 +25,35 @@ _DEVICE = re.compile("cpu|(cuda|musa|npu|xpu|xla|mlu|hpu)(:[0-9]+)?|mps(:0)?")
 def is_plain(tensor: Any) -> bool:
     """Whether the values of a tensor are what its memory holds, on the host."""
     return (type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
-            and tensor.layout == torch.strided and not tensor.is_conj() and not tensor.is_neg())
+            and tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized
+            and not tensor.is_conj() and not tensor.is_neg() and not tensor._is_zerotensor())
+
+
+def refusal_of(tensor: Any) -> str | None:
+    """Why nothing can be written to a tensor, whatever is to be written; None if something can."""
+    if tensor.is_nested:
+        return "is nested"
+    if tensor.layout != torch.strided:
+        return "has the layout %s" % tensor.layout
+    if tensor.is_quantized:
+        return "is quantized"
+    if tensor.device.type == "meta":
+        return "has no memory: it is on the device meta"
+    if tensor._is_zerotensor() or not has_memory(tensor):
+        return "has no memory of its size"
+    if tensor.numel() and any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride())):
+        return "has several elements in the same memory"
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def _is_convertible(dtype: Any, wanted: Any) -> bool:
+    """Whether Tensor.copy_() converts one dtype to another."""
+    try:
+        torch.empty(1, dtype=wanted).copy_(torch.empty(1, dtype=dtype))
+    except RuntimeError:
+        return False
+    return True
 
 
 class TorchTensors:
@@ -44,6 +74,8 @@ class TorchTensors:
         return tensor, tensor.data_ptr()
 
     def new_of(self, dtype: Any, file_dtype: str, shape: Sequence[int]) -> Any:
+        if not _is_convertible(dtype_of(file_dtype), dtype):
+            raise DTypeError("torch does not convert %s to %s" % (dtype_of(file_dtype), dtype))
         return torch.empty(shape_of(file_dtype, shape), dtype=dtype, device=self.device)
 
     def is_converted(self, file_dtype: str, dtype: Any) -> bool:
@@ -55,11 +87,15 @@ class TorchTensors:
     def address_in(self, array: Any, dtype: str, shape: Sequence[int]) -> int | None:
         if not isinstance(array, torch.Tensor):
             raise TypeError("out is not a tensor of torch, but of the type %s" % type(array).__name__)
+        refusal = refusal_of(array)
+        if refusal is not None:
+            raise ArgumentError("out " + refusal)
         if tuple(array.shape) != shape_of(dtype, shape):
             raise ArgumentError("out has the shape %s, the tensor %s" % (list(array.shape), list(shape)))
-        if array.device.type == "meta":
-            raise ArgumentError("out has no memory: it is on the device meta")
-        is_as_stored = is_plain(array) and array.dtype == dtype_of(dtype) and array.is_contiguous()
+        own = dtype_of(dtype)
+        if array.dtype != own and not _is_convertible(own, array.dtype):
+            raise ArgumentError("out has the dtype %s: torch does not convert %s to it" % (array.dtype, own))
+        is_as_stored = is_plain(array) and array.dtype == own and array.is_contiguous()
         return array.data_ptr() if is_as_stored else None
 
     def begin_writing(self, array: Any) -> None:

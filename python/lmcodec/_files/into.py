@@ -6,7 +6,7 @@ import math
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from .._arrays import Arrays
-from .._errors import ArgumentError
+from .._errors import ArgumentError, DTypeError
 from .file import File, TensorInfo
 
 _PIECE_NBYTES = 8 << 20  # of a tensor that is converted at a time
@@ -44,7 +44,10 @@ def targets_of(file: File, arrays: Arrays, wanted: Mapping[str, TensorInfo], out
         for name, tensor in wanted.items():
             if name not in targets and arrays.is_converted(tensor.dtype, dtype):
                 file.check_size(tensor)
-                targets[name] = Target(arrays.new_of(dtype, tensor.dtype, tensor.shape), None, True)
+                try:
+                    targets[name] = Target(arrays.new_of(dtype, tensor.dtype, tensor.shape), None, True)
+                except DTypeError as error:
+                    raise DTypeError("tensor %r: %s" % (name, error)) from None
     if out:
         file.check_base(wanted[name] for name in out)
         for name in out:
