@@ -11,6 +11,7 @@ from typing import Any, Callable
 import torch
 
 from .._arrays import torch_types
+from .._arrays.torch_shared import has_memory
 from .._errors import DTypeError
 from .._files.writer import Entry
 
@@ -45,7 +46,7 @@ def tensor_entry(name: str, resolve: Resolve, cache: Cache) -> Entry:
     it has no content of this kind.
     """
     tensor = resolve().detach()
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta or not has_memory(tensor):
         raise DTypeError("%s: only dense tensors with content are stored, not %s %s on %s"
                          % (name, tensor.layout, tensor.dtype, tensor.device))
     if sys.byteorder == "big":

@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.planner import LoadItemType
 from torch.futures import Future
 
+from .._arrays.torch_shared import has_memory
 from .._codec import threads_of
 from .._errors import BaseError, DataError, LMCError, TensorNotFound, reworded
 from .._files.file import File, TensorInfo
@@ -207,6 +208,8 @@ class _FileReader:
         for item, target in targets:
             if target.size() != item.lengths:
                 raise LMCError("%s are wanted, where %s have room" % (list(item.lengths), list(target.size())))
+            if not target.is_meta and not has_memory(target):
+                raise LMCError("the tensor that it is read to has no memory of its size")
         if len(targets) == 1 and self._read_directly(*targets[0], tensor, info.sizes, dtype):
             return
         self._read_between(targets, tensor, info.sizes, dtype)

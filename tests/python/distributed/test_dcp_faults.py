@@ -177,14 +177,29 @@ def test_an_item_fails_while_it_is_written(directory):
 
 def save_what_has_no_content(path, kind):
     eye = torch.eye(5)
-    state = {"eye": eye.to_sparse() if kind == "sparse" else eye.to("meta")}
+    state = {"eye": eye.to_sparse() if kind == "sparse" else eye.to("meta") if kind == "meta" else freed(eye)}
     return error_of(dcp.save, state, storage_writer=Writer(path, fsync=False))
 
 
-@pytest.mark.parametrize("kind", ["sparse", "meta"])
+def freed(tensor):
+    tensor.untyped_storage().resize_(8)
+    return tensor
+
+
+@pytest.mark.parametrize("kind", ["sparse", "meta", "freed"])
 def test_what_has_no_content(directory, kind):
     told = on_ranks(1, save_what_has_no_content, os.path.join(directory, "c"), kind)[0]
     assert "DTypeError: eye: only dense tensors with content are stored" in told
+
+
+def load_to_what_has_no_memory(path):
+    dcp.save({"eye": torch.eye(5)}, storage_writer=Writer(path, fsync=False))
+    return error_of(dcp.load, {"eye": freed(torch.eye(5))}, storage_reader=Reader(path))
+
+
+def test_a_target_without_memory(directory):
+    told = on_ranks(1, load_to_what_has_no_memory, os.path.join(directory, "c"))[0]
+    assert "eye" in told and "has no memory of its size" in told
 
 
 def save_by_torch(path, extensions):
