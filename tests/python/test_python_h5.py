@@ -170,6 +170,16 @@ def test_compress(path, weights):
         assert file["item"].id.get_create_plist().get_filter(0)[2][0] == 1
 
 
+def test_compress_a_dataset_like_another(path, weights):
+    with h5py.File(path, "w") as file, h5.compress():
+        file["item"] = weights
+        file.create_dataset_like("like", file["item"])[()] = weights
+        file.create_dataset_like("small", file["item"], shape=(8,), chunks=(8,))
+    assert filters(path) == {"item": ("lmc",), "like": ("lmc",), "small": ()}
+    with h5py.File(path) as file:
+        assert numpy.array_equal(file["like"][()], weights) and file["like"].chunks == file["item"].chunks
+
+
 def test_compress_nested(path, weights):
     before = h5py.Group.create_dataset
     with h5py.File(path, "w") as file:

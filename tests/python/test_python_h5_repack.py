@@ -264,12 +264,39 @@ def test_errors_name_the_file(src, dst):
         with pytest.raises(FileNotFoundError) as caught:
             read()
         assert caught.value.filename == src
+    with h5py.File(src, "w"):
+        pass
+    nowhere = os.path.join(os.path.dirname(src), "none", "dst.h5")
+    for overwrite in (False, True):
+        with pytest.raises(FileNotFoundError) as caught:
+            h5.repack(src, nowhere, overwrite=overwrite)
+        assert os.path.realpath(caught.value.filename) == os.path.realpath(nowhere)
     with open(src, "w") as file:
         file.write("this is a text, and no HDF5 file " * 10)
     for read in (lambda: h5.repack(src, dst), lambda: h5.inspect(src)):
         with pytest.raises(OSError, match="not an HDF5 file") as caught:
             read()
         assert src in str(caught.value)
+
+
+@pytest.mark.parametrize("sizes", [{"chunk_nbytes": 0}, {"chunk_nbytes": -1}, {"chunk_nbytes": 1.5},
+                                   {"min_nbytes": -1}, {"min_nbytes": None}], ids=str)
+def test_sizes_that_are_refused(src, dst, weights, sizes):
+    with h5py.File(src, "w") as file:
+        file["w"] = weights
+    with pytest.raises(lmcodec.ArgumentError, match=next(iter(sizes))):
+        h5.repack(src, dst, **sizes)
+    with pytest.raises(lmcodec.ArgumentError, match=next(iter(sizes))), h5.compress(**sizes):
+        pass
+    assert not os.path.exists(dst)
+
+
+def test_paths_of_bytes(src, dst, weights):
+    with h5py.File(src, "w") as file:
+        file["w"] = weights
+    for overwrite in (False, True):
+        h5.repack(os.fsencode(src), os.fsencode(dst), overwrite=overwrite)
+        assert h5.inspect(dst)["w"].is_lmc
 
 
 @pytest.mark.parametrize("options, reason", [

@@ -11,6 +11,7 @@ from typing import Any, Iterator, NamedTuple, Sequence
 import h5py
 import numpy
 
+from .._errors import ArgumentError
 from ._filter import LMC
 
 CHUNK_NBYTES = 1 << 20  # a chunk of this size codes well, and a read of a part decodes little
@@ -43,8 +44,9 @@ def compress(level: str = "default", *, min_nbytes: int = MIN_NBYTES,
     That holds for `create_dataset` and `group[name] = array` in this thread (or asyncio task), for arrays of numbers
     from min_nbytes on, if the caller has asked for no filter and for no layout. They get chunks of about chunk_nbytes,
     unless the caller gives some. Programs that do not use h5py, such as PyTables, are not affected.
-    Raises ArgumentError (no such level).
+    Raises ArgumentError (no such level, a size that is no number of bytes).
     """
+    check_sizes(min_nbytes, chunk_nbytes)
     token = _settings.set(_Settings(LMC(level), min_nbytes, chunk_nbytes))
     _install()
     try:
@@ -52,6 +54,13 @@ def compress(level: str = "default", *, min_nbytes: int = MIN_NBYTES,
     finally:
         _remove()
         _settings.reset(token)
+
+
+def check_sizes(min_nbytes: Any, chunk_nbytes: Any) -> None:
+    """ArgumentError for what are no sizes of datasets and chunks."""
+    for name, value, least in (("min_nbytes", min_nbytes, 0), ("chunk_nbytes", chunk_nbytes, 1)):
+        if not hasattr(value, "__index__") or value < least:
+            raise ArgumentError("%s is an integer from %d on, not %r" % (name, least, value))
 
 
 def _install() -> None:
@@ -78,6 +87,8 @@ def _wrapped(original: Any) -> Any:
                        **options: Any) -> Any:
         settings = _settings.get()
         if settings is not None:
+            if options.get("compression") == "unknown":  # create_dataset_like() says so of filters h5py does not know
+                options = {**options, "compression": None, "compression_opts": None}
             options.update(_options(settings, shape, dtype, data, options))
         return original(self, name, shape, dtype, data, **options)
 

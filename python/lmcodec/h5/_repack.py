@@ -15,8 +15,9 @@ import numpy
 from h5py import h5d, h5f, h5g, h5o, h5p, h5s
 
 from .._chunks.stored_chunks import LEVEL_ROWS
-from .._files.options import Sizes
-from ._compress import CHUNK_NBYTES, MIN_NBYTES, chunks_for
+from .._files.memory import shown_as
+from .._files.options import Path, Sizes
+from ._compress import CHUNK_NBYTES, MIN_NBYTES, check_sizes, chunks_for
 from ._filter import FILTER_ID, LMC, set_filter
 from ._inspect import open_to_read
 from ._objects import Copier, is_fixed, read_elements
@@ -39,8 +40,8 @@ class RepackResult(Sizes):
     encoded_count: int
 
 
-def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: str = "default",
-           min_nbytes: int = MIN_NBYTES, chunk_nbytes: int | None = None, overwrite: bool = False) -> RepackResult:
+def repack(src: Path, dst: Path, *, level: str = "default", min_nbytes: int = MIN_NBYTES,
+           chunk_nbytes: int | None = None, overwrite: bool = False) -> RepackResult:
     """Writes a copy of an HDF5 file in which datasets are stored with LMC.
 
     level: "default", "fast" or "max".
@@ -59,12 +60,19 @@ def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: s
     Raises FileExistsError, other OSError (a dataset that cannot be read is named, with the reason if LMC's filter
     failed), RuntimeError (of HDF5), UnsupportedError, ArgumentError.
     """
-    source_path, target_path = os.fspath(src), os.path.realpath(dst) if overwrite else os.fspath(dst)
-    if not overwrite and os.path.lexists(target_path):
+    check_sizes(min_nbytes, CHUNK_NBYTES if chunk_nbytes is None else chunk_nbytes)
+    source_path, target_path = os.fsdecode(src), os.fsdecode(dst)
+    if overwrite:
+        target_path = os.path.realpath(target_path)
+    elif os.path.lexists(target_path):
         raise FileExistsError(17, "File exists", target_path)
     work = "%s.%s.tmp" % (target_path, secrets.token_hex(4))
+    with shown_as(work, target_path):
+        return _repack(source_path, target_path, work, _Encoder(LMC(level), min_nbytes, chunk_nbytes), overwrite)
+
+
+def _repack(source_path: str, target_path: str, work: str, encoder: _Encoder, overwrite: bool) -> RepackResult:
     try:
-        encoder = _Encoder(LMC(level), min_nbytes, chunk_nbytes)
         with open_to_read(source_path) as source:
             block = _copy(source, work, encoder)
             if encoder.larger:  # again, without LMC for these: what is removed from a file may leave a hole
@@ -100,10 +108,20 @@ def _copy(source: Any, work: str, encoder: _Encoder) -> int:
     access.set_fclose_degree(h5f.CLOSE_STRONG)
     if properties.get_version()[0] >= 2:  # then all programs that read the file know the newer forms of objects
         access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
-    with h5py.File(h5f.create(os.fsencode(work), h5f.ACC_EXCL, properties, access)) as target:
+    with h5py.File(_create(work, properties, access)) as target:
         os.chmod(work, 0o600)  # until it has the bits of the source
         Copier(source.id, target.id, encoder.copy).run()
     return int(properties.get_userblock())
+
+
+def _create(path: str, properties: Any, access: Any) -> Any:
+    """A new HDF5 file. h5py's OSError gives no name."""
+    try:
+        return h5f.create(os.fsencode(path), h5f.ACC_EXCL, properties, access)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), path) from None
 
 
 def _move_to_new(work: str, target_path: str) -> None:
