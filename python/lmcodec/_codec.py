@@ -15,6 +15,7 @@ from ._errors import ArgumentError, check_status, error_of
 _Result = TypeVar("_Result")
 
 _ROW_VALUES_MIN = 32
+_ROW_NBYTES_MAX = 0xFFFFFFFF
 _WAITING_FROM_NBYTES = 128 << 20  # a shorter call ends soon enough by itself
 
 # dtypes of buffers by their format (module struct), where a format means the same on every machine
@@ -140,7 +141,8 @@ def encode(data: Any, dtype: str | None = None, *, level: str = "default", threa
         the compression. It never changes what is decoded.
     level: "default", "fast" or "max".
     threads: 1 to 256; None or 0 for one per core.
-    row_nbytes: bytes of a row of a matrix. By default those of a buffer with two dimensions or more; 0 for none.
+    row_nbytes: bytes of a row of a matrix, of 32 bits. By default those of a buffer with two dimensions or more; 0 for
+        none.
     base: an earlier snapshot of the data, of as many bytes. The frame may then need it to be decoded.
 
     Returns at most 48 bytes more than `data` has. Raises ArgumentError, BaseError (its size differs), MemoryError,
@@ -153,9 +155,9 @@ def encode(data: Any, dtype: str | None = None, *, level: str = "default", threa
     _abi.params_init(ctypes.byref(params), ctypes.sizeof(params))
     guess_dtype, guess_row_nbytes = _describe(data) if dtype is None or row_nbytes is None else ("U8", 0)
     params.dtype = dtype_of(guess_dtype if dtype is None else dtype)
-    if row_nbytes is not None and row_nbytes < 0:
-        raise ArgumentError("row_nbytes is 0 or more, not %d" % row_nbytes)
-    params.row_nbytes = min(guess_row_nbytes if row_nbytes is None else row_nbytes, 0xFFFFFFFF)
+    if row_nbytes is not None and not 0 <= row_nbytes <= _ROW_NBYTES_MAX:
+        raise ArgumentError("row_nbytes is 0 to %d, not %d" % (_ROW_NBYTES_MAX, row_nbytes))
+    params.row_nbytes = guess_row_nbytes if row_nbytes is None else row_nbytes
     params.level, thread_count = level_of(level), threads_of(threads)
     with Buffer(data) as source:
         nbytes = source.nbytes
@@ -302,4 +304,4 @@ def row_nbytes_of(shape: Sequence[int], itemsize: int) -> int:
     for size in reversed(shape[1:]):
         if values < _ROW_VALUES_MIN:
             values *= size
-    return values * itemsize if len(shape) > 1 else 0
+    return min(values * itemsize, _ROW_NBYTES_MAX) if len(shape) > 1 else 0

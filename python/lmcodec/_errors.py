@@ -194,6 +194,8 @@ def _error_of_diag(status: int, diag: _abi.StDiag) -> Exception:
     error = error_of(status, diag.text.decode("utf-8", "replace"), shown, tensor, offset, diag.os_errno)
     file = _system.shown_path(unescaped(diag.file)) or None if _system.PATHS_ARE_ESCAPED else shown
     if isinstance(error, OSError):
+        if file is None and diag.os_errno == errno.ENOENT:
+            file = ""  # the path that was given
         if file is not None and "://" in file:
             from ._remote.stores import hide_secrets
 

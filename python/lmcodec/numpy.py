@@ -178,6 +178,8 @@ def save(file: Any, arr: Any = _NOT_GIVEN, metadata: Any = None, *, plain: bool 
     if metadata is not None or plain:
         raise TypeError("a file of numpy.save() has no metadata, and is an archive: numpy.save() writes a plain one")
     ours = {name: options.pop(name) for name in ("fsync", "base", "base_dirs", "progress") if name in options}
+    if isinstance(arr, numpy.ma.MaskedArray) and not arr.dtype.hasobject:
+        arr = arr.data  # which numpy.save() writes to open files in memory; to a file on a disk it writes none
     return objects.pack(lambda plain: numpy.save(plain, arr, **options), file, level=level, threads=threads, **ours)
 
 

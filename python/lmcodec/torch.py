@@ -238,6 +238,8 @@ def save(obj: Any, f: Any = None, metadata: Any = None, *, plain: bool = False, 
     level: "default", "fast" or "max". threads: None for one per core.
     Raises what torch.save() raises, and as convert() and save_file() do.
     """
+    if f is None and not isinstance(obj, dict):
+        raise TypeError("a path or an open file is wanted, not None: only a dict of tensors is saved to bytes")
     if f is None or isinstance(f, Mapping):
         if options:
             raise TypeError("save() without a file takes no %r" % sorted(options)[0])

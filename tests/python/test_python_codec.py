@@ -151,7 +151,7 @@ def test_damaged_frames():
 
 @pytest.mark.parametrize("arguments", [{"dtype": "F128"}, {"level": "best"}, {"threads": 257}, {"threads": -1},
                                        {"threads": 1.5}, {"threads": "2"}, {"level": None}, {"dtype": 5},
-                                       {"row_nbytes": -1}], ids=str)
+                                       {"row_nbytes": -1}, {"row_nbytes": 1 << 32}, {"row_nbytes": 10**20}], ids=str)
 def test_wrong_arguments(arguments):
     with pytest.raises(lmcodec.ArgumentError) as caught:
         lmcodec.encode(CONTENT, **arguments)

@@ -113,6 +113,9 @@ def test_errors_of_the_system_keep_their_text(directory):
             call(path)
         error = caught.value
         assert (error.errno, error.filename) == (errno.ENOENT, path) and os.strerror(errno.ENOENT) in error.strerror
+        with pytest.raises(FileNotFoundError) as caught:
+            call("")
+        assert caught.value.filename == ""
     with pytest.raises(IsADirectoryError) as caught:
         lmcodec.File(directory)
     assert (caught.value.errno, caught.value.filename) == (errno.EISDIR, directory)

@@ -172,6 +172,8 @@ def test_bytes_of_files_of_frameworks(is_archive):
 def test_what_save_refuses(directory, state):
     with pytest.raises(ValueError):
         lmcodec.torch.save(state)  # no tensors, and no file
+    with pytest.raises(TypeError, match="path"):
+        lmcodec.torch.save(torch.zeros(3), None)
     with pytest.raises(TypeError):
         lmcodec.torch.save(state, os.path.join(directory, "a.pt"), {"x": "y"})
     with pytest.raises(TypeError):
@@ -194,6 +196,17 @@ def test_an_array_that_was_forgotten(directory):
     assert lmcodec.numpy.load(path).tolist() == [0, 1, 2]
     lmcodec.numpy.save(path, None)  # as numpy.save() does
     assert lmcodec.numpy.load(path, allow_pickle=True)[()] is None
+
+
+def test_a_masked_array(directory):
+    """numpy.save() refuses it for files on a disk, and writes its data to others."""
+    array, packed, plain = numpy.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0]), io.BytesIO(), io.BytesIO()
+    numpy.save(plain, array)
+    lmcodec.numpy.save(packed, array)
+    path = os.path.join(directory, "a")
+    lmcodec.numpy.save(path, array)
+    for given in (packed.getvalue(), path):
+        assert lmcodec.numpy.load(given).tolist() == numpy.load(io.BytesIO(plain.getvalue())).tolist()
 
 
 class Own:
@@ -398,8 +411,9 @@ def test_tensors_at_addresses():
 @pytest.mark.parametrize("given, text", [
     (None, "is wanted, not NoneType"), (numpy.ones(3), "is wanted, not ndarray"),
     (torch.ones(3), "is wanted, not Tensor"),
-    (("U8", (3,)), "is wanted, not tuple"), (("U8", (3,), "abc"), "a bytes-like object is required")],
-    ids=["None", "array", "tensor", "pair", "text"])
+    (("U8", (3,)), "is wanted, not tuple"), (("U8", (3,), "abc"), "a bytes-like object is required"),
+    (("U8", 3, b"abc"), "the shape is .* not 3"), (("U8", (3.0,), b"abc"), "the shape is .*3.0")],
+    ids=["None", "array", "tensor", "pair", "text", "number as shape", "fraction in shape"])
 def test_what_is_no_buffer(given, text):
     with pytest.raises(TypeError, match="tensor 'a': .*" + text):
         lmcodec.serialize({"a": given})

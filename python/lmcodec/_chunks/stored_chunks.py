@@ -181,4 +181,4 @@ def _row_nbytes(chunk: Any, element_nbytes: int, kind: int) -> int:
     """Bytes of a row of a matrix; 0 if the chunk has one row, or elements that are not numbers."""
     nbytes = row_nbytes_of(chunk.shape, chunk.dtype.itemsize)
     is_number = not kind & _TYPE_COLUMNS and kind != _BYTES
-    return nbytes if is_number and nbytes < min(chunk.nbytes, 1 << 32) and nbytes % element_nbytes == 0 else 0
+    return nbytes if is_number and nbytes < min(chunk.nbytes, (1 << 32) - 1) and nbytes % element_nbytes == 0 else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import os
 from contextlib import ExitStack
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
@@ -177,6 +178,10 @@ def entry_of_buffer(name: str, given: Any, buffers: ExitStack, writable: bool = 
         except (TypeError, BufferError) as error:
             raise type(error)("tensor %r: %s" % (name, error)) from None
         address, nbytes = buffer.address, buffer.nbytes
+    try:
+        shape = tuple(map(operator.index, shape))
+    except TypeError:
+        raise TypeError("tensor %r: the shape is a list of integers, not %r" % (name, shape)) from None
     entry = Entry(name, NUMPY_NAMES.get(dtype) or dtype, shape, address, owner)
     nbits = _nbits_of(entry.dtype, entry.shape)
     if nbits != nbytes * 8:
