@@ -83,9 +83,7 @@ def _storage(tensor: Any) -> tuple[int, int]:
 def _storage_of(tensor: Any) -> Any:
     """None for tensors that have none."""
     try:
-        return tensor.untyped_storage()
-    except AttributeError:  # before torch 2.0
-        return tensor.storage()
+        return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()  # before torch 2.0
     except NotImplementedError:
         return None
 
