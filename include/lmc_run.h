@@ -110,7 +110,8 @@ LMC_API const char *lmc_run_event_name(lmc_run_event event);
 typedef void (*lmc_run_step_fn)(void *user, lmc_run_event event, const lmc_run_step *step);
 
 /* Fields of several structs. Those that lmc_st.h explains mean the same here.
- *  dry_run     1: nothing is changed, and step_done gets what would be done.
+ *  dry_run     1: nothing is changed, and step_done gets what would be done, as far as the list of steps tells: a new
+ *              snapshot is not opened, and each is planned as if it were the only one.
  *  step_done   may be NULL.
  *  base_snapshot  NULL, or a plain copy of the snapshot of step `base_step`. It is read instead of that step if this is
  *              the new step's base, which saves decoding its chain. The caller guarantees that it is equal: otherwise

@@ -111,9 +111,10 @@ LMC_API int lmc_store_find_model(const lmc_store *store, const char *name, uint6
 /* 1: the directory is a run. */
 LMC_API int lmc_store_is_run(const lmc_store *store);
 
-/* 1 if a model of a store can have the name: UTF-8; 1 to 32 segments of 1 to LMC_STORE_SEGMENT_NBYTES_MAX
- * bytes with "/" between them, at most LMC_STORE_NAME_NBYTES_MAX bytes in all. No segment begins with a dot, and none
- * but the last ends in ".lmc". Names are compared byte by byte. */
+/* 1 if a model of a store can have the name: UTF-8; 1 to 32 segments of 1 to LMC_STORE_SEGMENT_NBYTES_MAX bytes with
+ * "/" between them; at most LMC_STORE_NAME_NBYTES_MAX bytes in all. No segment begins with a dot, none but the last has
+ * the end ".lmc", and the first of several is not "store.json", "index.sqlite" or "run.json". Names are compared byte
+ * by byte. */
 LMC_API int lmc_store_name_is_valid(const char *name);
 
 /* ---- changing a store --------------------------------------------------------------------------- */

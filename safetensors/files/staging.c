@@ -308,7 +308,9 @@ static int check_not_kept(const st_staging *staging, int fd, const char *path)
     if (lock_fd >= 0)
         (void)os_close(lock_fd);
     const lmc_status status = is_locked ? LMC_ERR_ARG : st_kept_check_below(staging->memory, path, &unused);
-    return status == LMC_OK ? 0 : status == LMC_ERR_NOMEM ? ENOMEM : EEXIST;
+    if (status == LMC_OK || status == LMC_ERR_ARG)
+        return status == LMC_OK ? 0 : EEXIST;
+    return status == LMC_ERR_NOMEM ? ENOMEM : unused.os_errno != 0 ? unused.os_errno : EIO;
 }
 
 /* Returns 0 or an errno; EEXIST: what is there is not the directory that is to be replaced, or not only that. It is

@@ -162,7 +162,7 @@ static int look_at(dependents *dependents, const st_model *other, const char *st
     quiet.progress = NULL;
     quiet.base = staged;
     /* files behind one that cannot be read were not visited */
-    if (folder && st_tree_visit(folder, &quiet, visit, dependents, &unused) != LMC_OK)
+    if (folder && st_tree_visit(folder, &quiet, 1, visit, dependents, &unused) != LMC_OK)
         dependents->fit = !store->models.is_run && !other->is_directory;
     st_release(store->options->allocator, folder);
     return folder != NULL;

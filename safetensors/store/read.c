@@ -304,7 +304,8 @@ lmc_status st_store_open_tensor(const char *path, const char *name, const char *
     char *const folder = status == LMC_OK ? st_store_model_path(&store, name) : NULL;
     tensor_search search = {.folder = folder, .name = tensor, .memory = options->allocator, .has_memory = 1};
     if (status == LMC_OK)
-        status = folder ? st_tree_visit(folder, options, look_at_file, &search, diag) : st_fail_nomem(diag);
+        status =
+            folder ? st_tree_visit(folder, options, 1, look_at_file, &search, diag) : st_fail_nomem(diag);
     /* a file that is damaged does not keep what was named of another one from being read */
     if (folder && (st_is_damage(status) || status == LMC_ERR_HEADER) && find_named_file(&search))
         status = LMC_OK;

@@ -228,7 +228,7 @@ lmc_status st_tree_compare(const char *archive_path, const char *plain_path, con
 
 /* ---- visit ---- */
 
-lmc_status st_tree_visit(const char *in_path, const st_options *options,
+lmc_status st_tree_visit(const char *in_path, const st_options *options, int is_strict,
                          int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
@@ -252,6 +252,8 @@ lmc_status st_tree_visit(const char *in_path, const st_options *options,
             status = path ? st_file_open_input(path, &own, &file, diag) : st_fail_nomem(diag);
         if (status == LMC_OK)
             is_over = visit(user, file);
+        else if (!is_strict && goes_on_after(status))
+            status = LMC_OK;
         lmc_st_close(file);
         st_release(memory, path);
         st_tree_base_free(&base, memory);
@@ -316,6 +318,6 @@ lmc_status lmc_st_visit_archives(const char *in_path, const lmc_st_compare_optio
     st_call call;
     lmc_status status = st_call_begin_compare(&call, in_path, options, diag);
     if (status == LMC_OK)
-        status = st_tree_visit(in_path, &call.options, visit, user, call.diag);
+        status = st_tree_visit(in_path, &call.options, 1, visit, user, call.diag);
     return st_call_end(&call, status);
 }

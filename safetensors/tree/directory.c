@@ -256,7 +256,8 @@ static lmc_status check_bases_are_elsewhere(const st_tree_work *work)
         return LMC_OK;
     if (is_forward)
         own.base = NULL; /* it has no base but those that its archives name */
-    LMC_TRY(st_tree_visit(archives, &own, look_at_bases, &check, work->diag));
+    /* a plain directory may have other files that are named like archives: they can be no base */
+    LMC_TRY(st_tree_visit(archives, &own, !is_forward, look_at_bases, &check, work->diag));
     return check.status;
 }
 

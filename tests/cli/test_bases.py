@@ -243,3 +243,13 @@ def test_directory_base_must_be_one(tool, directory):
     tool.run("restore", new + ".lmc", "--base-dir", old, "-o", os.path.join(old, "unet"), "-f").expect(2, "in the base")
     check(sorted(before) == sorted(snapshot(old)), "something in a base directory was replaced")
     tool.run("restore", new + ".lmc", "--base-dir", old, "-o", os.path.join(old, "more")).expect(0)
+
+
+def test_directory_base_with_files_that_are_no_archives(tool, directory):
+    """They are only named so, and stand in nobody's way, also where an output is replaced."""
+    old, new = (model_directory(os.path.join(directory, name), i) for i, name in enumerate(("old", "new")))
+    write(os.path.join(old, "note.lmc"), b"no archive")
+    write(os.path.join(old, "empty.lmc"), b"")
+    tool.run("convert", new, "--base", old).expect(0)
+    tool.run("convert", new, "--base", old, "-f").expect(0)
+    tool.run("verify", new + ".lmc", "--base", old).expect(0)

@@ -288,7 +288,7 @@ def test_damage_in_the_root(five):
 def test_a_copy_that_was_cut(five):
     five.pull(4)
     os.truncate(os.path.join(five.root, "5", "config.json"), 3)
-    with pytest.raises(DataError, match="version 5: 4 files of [0-9]+ bytes were published"):
+    with pytest.raises(DataError, match="5.* 4 files of [0-9]+ bytes"):
         five.pull(5)
     assert five.holds(4)
 

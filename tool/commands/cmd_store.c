@@ -108,7 +108,9 @@ static int check_name(const cli_args *args, const char *name)
         (void)cli_usage_error(
             args->command,
             "no model can have the name \"%s\": a name has up to 32 parts of 1 to %d bytes of "
-            "UTF-8 with / between them; none begins with a dot, and none but the last ends in .lmc",
+            "UTF-8 with / between them; none begins with a dot, none but the last ends in .lmc, and the "
+            "first of "
+            "several is not the name of one of the store's own files",
             shown, LMC_STORE_SEGMENT_NBYTES_MAX);
     return 0;
 }
