@@ -244,7 +244,7 @@ static lmc_status rebase_dependents(const addition *addition, const st_model *pr
     return status;
 }
 
-static lmc_status check_place(const addition *addition)
+static lmc_status check_is_apart(const addition *addition)
 {
     const st_store_session *const store = addition->store;
     const int is_run = store->models.is_run;
@@ -270,7 +270,7 @@ static lmc_status add_model(addition *addition)
     const unsigned old_key_every = store->key_every;
     presence found = PRESENT_OTHER;
     int is_same = 0;
-    LMC_TRY(check_place(addition));
+    LMC_TRY(check_is_apart(addition));
     if (request->key_every > 0)
         store->key_every = request->key_every; /* saved with the step */
     const st_model *const present = st_models_find(&store->models, addition->model.name);

@@ -320,7 +320,7 @@ static lmc_status check_directory(const st_store_session *store, st_store_access
 
 /* Refuses to make a store below another one, whose models would be those of both. The mark is looked for last: a store
  * that another session makes meanwhile is around its own directory. */
-static lmc_status check_place(const st_store_session *store)
+static lmc_status check_is_not_inside(const st_store_session *store)
 {
     const lmc_allocator *const memory = store->options->allocator;
     st_kept around;
@@ -393,7 +393,7 @@ static lmc_status check_use(st_store_session *store, st_store_kind kind, st_stor
 {
     LMC_TRY(check_kind(store, kind));
     LMC_TRY(check_directory(store, access));
-    return access == ST_STORE_CREATE ? check_place(store) : LMC_OK;
+    return access == ST_STORE_CREATE ? check_is_not_inside(store) : LMC_OK;
 }
 
 /* Returns 0 or an errno. ENOENT: the directory was removed just now, or another one has its name. */
