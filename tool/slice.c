@@ -57,7 +57,7 @@ static int is_digit(const parser *parser)
 static int read_number(parser *parser, uint64_t *number)
 {
     return lmc_read_number(&parser->at, NULL, number) ||
-           fail_slice(parser, "a number is expected at \"%.16s\"", parser->at);
+           fail_slice(parser, "a number is expected at '%.16s'", parser->at);
 }
 
 /* ---- one dimension ---- */
@@ -169,7 +169,7 @@ int cli_slice_parse(const char *text, const lmc_st_tensor *tensor, cli_slice *sl
         rank++;
     } while (try_take(&parser, ','));
     if (!try_take(&parser, ']') || *parser.at != '\0')
-        return fail_slice(&parser, "',' or ']' is expected at \"%.16s\"", parser.at);
+        return fail_slice(&parser, "',' or ']' is expected at '%.16s'", parser.at);
     for (; rank < tensor->rank; rank++)
         picks[rank] = (picked){0, tensor->shape[rank]};
     if (!place_runs(tensor, picks, slice, &run_nbits, &first_bit)) {
