@@ -253,6 +253,7 @@ def test_readers_beside_a_writer(tool, directory):
     check_store(tool, store, made)
 
 
+@pytest.mark.posix("a lock of this program, which is none of Windows")
 def test_one_directory_is_one_kind(tool, directory):
     """A run and a store that wait for the same directory: the second one finds what the first one made."""
     model = write_file(directory, "step-10", llm())
