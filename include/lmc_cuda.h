@@ -54,12 +54,12 @@ LMC_API const lmc_diag *lmc_cuda_diag(const lmc_cuda_batch *batch);
 /* One tensor: where its frame lies, and where its content goes. */
 typedef struct lmc_cuda_frame {
     size_t struct_size; /* sizeof(lmc_cuda_frame); set by LMC_INIT() */
-    /* Of the tensor, for lmc_cuda_failure; NULL: none. Must stay valid as long as the frame. */
+    /* The tensor's name, for lmc_cuda_failure; may be NULL. Must stay valid as long as the frame. */
     const char *name;
     /* The whole frame in the host's memory. Must stay valid until the batch has finished. */
     const void *frame;
     size_t frame_nbytes;
-    /* Of a delta frame, in the host's memory; else ignored. Must stay valid as long as the frame. */
+    /* The base of a delta frame, in the host's memory; else ignored. Must stay valid as long as the frame. */
     const void *base;
     size_t base_nbytes;
     uint64_t device_frame;     /* device address of a copy of the whole frame; not used for a delta frame */

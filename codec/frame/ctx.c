@@ -6,6 +6,7 @@
 #include "common/checked.h"
 #include "lmc_experimental.h"
 #include "os/thread.h"
+
 #include <string.h>
 
 void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes)

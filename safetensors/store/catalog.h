@@ -1,8 +1,8 @@
 /*
  * catalog.h - the archives of a store and their sketches: the index (store/index.h) is brought up to date by the
  * folders of models. A damaged index is made again, in memory if need be. One that is busy, or cannot be read or
- * written, is left alone, and the call fails. A session that only reads leaves every index alone: in the place of one
- * that does not serve, one is made in memory.
+ * written, is left alone, and the call fails. A session that only reads leaves every index alone, and makes one in
+ * memory if it cannot use the one that is there.
  */
 #ifndef LMC_SAFETENSORS_STORE_CATALOG_H
 #define LMC_SAFETENSORS_STORE_CATALOG_H

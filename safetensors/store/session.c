@@ -331,7 +331,7 @@ static lmc_status check_is_not_inside(const st_store_session *store)
     if (!around.root)
         return LMC_OK;
     lmc_status status = look_for_mark(store, &is_made);
-    if (!status && !is_made) {
+    if (status == LMC_OK && !is_made) {
         st_diag_set_file(store->diag, store->path);
         lmc_text_escape(shown, sizeof shown, around.root, strlen(around.root));
         status = st_fail(store->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
